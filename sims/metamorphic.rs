@@ -18,11 +18,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reknit::history::{EventKind, History};
+use reknit::hunt::random::HuntTarget;
 use reknit::scenario::ScenarioFile;
 use reknit::schedule::keyed::below;
 use reknit::schedule::{
-    Action, Conn, Fault, Host, Learns, LimitValue, Limits, Operation, Plan, Profile, Step, When,
-    draw, faults,
+    Action, Conn, Fault, Host, Learns, LimitValue, Limits, Operation, Plan, Step, When, faults,
 };
 use reknit::subject::DynSubject;
 use reknit::subjects::Toolcall;
@@ -58,9 +58,8 @@ fn schedules() -> Vec<(String, Plan)> {
     let of_files = files
         .iter()
         .filter_map(|path| Some((path.display().to_string(), load(path).plans().first()?.clone())));
-    let profile = Profile::default_for(&*subjects[0]);
-    let drawn =
-        (0..DRAWN).map(|seed| (format!("seed {seed}"), draw::plan(&profile, &*subjects[0], seed)));
+    let target = HuntTarget::default_for(&subjects[0]).unwrap();
+    let drawn = (0..DRAWN).map(|seed| (format!("seed {seed}"), target.plan(seed)));
     let calm = of_files.chain(drawn).filter_map(|(name, plan)| Some((name, calm(plan)?)));
     // Many files differ only in what `calm` removes.
     let mut known = BTreeSet::new();

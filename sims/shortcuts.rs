@@ -12,7 +12,7 @@ use reknit::history::History;
 use reknit::hunt::random::HuntTarget;
 use reknit::hunt::{JudgedRun, Pool, judge, plans};
 use reknit::scenario::{Expect, ScenarioFile};
-use reknit::schedule::{Plan, Profile};
+use reknit::schedule::Plan;
 use reknit::subject::DynSubject;
 use reknit::subjects::built_in;
 use reknit::world::{Options, Shortcuts};
@@ -90,8 +90,7 @@ fn of_files() -> Vec<Run> {
 fn random(each: u64) -> Vec<Run> {
     let mut runs = Vec::new();
     for subject in built_in() {
-        let profile = Arc::new(Profile::default_for(&*subject));
-        let target = HuntTarget { profile, subject: subject.clone() };
+        let target = HuntTarget::default_for(&subject).unwrap();
         runs.extend((1..=each).map(|seed| Run {
             name: format!("a random schedule of {}", subject.name()),
             subject: subject.clone(),

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use reknit::hunt::random::{HuntTarget, hunt};
 use reknit::hunt::{Checks, FailedRun, Pool};
-use reknit::schedule::Profile;
 use reknit::subject::{DynSubject, VariantDoc};
 use reknit::subjects::built_in;
 
@@ -25,7 +24,7 @@ const SCHEDULES: u64 = 100;
 /// Returns the row of a variant: how many schedules break a property, the first of them, and how many
 /// break each property.
 fn row(subject: &Arc<dyn DynSubject>, variant: &VariantDoc) -> String {
-    let mut profile = Profile::default_for(&**subject);
+    let mut profile = (*HuntTarget::default_for(subject).unwrap().profile).clone();
     profile.defects.extend(variant.defects.iter().map(|defect| (*defect).to_owned()));
     let seed = profile.first_seed;
     let target = HuntTarget { subject: subject.clone(), profile: Arc::new(profile) };

@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn a_hunt_is_the_same_on_any_number_of_threads() {
         let subject = crate::subjects::counter();
-        let mut profile = Profile::default_for(&*subject);
+        let mut profile = Profile::of_schemas(&*subject);
         profile.defects.push("resumes-one-too-late".into());
         let target = HuntTarget { subject, profile: Arc::new(profile) };
         let on = |jobs| {

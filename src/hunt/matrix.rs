@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn a_random_hunt_finds_a_defect_and_shrinks_the_schedule() {
         let subject = crate::subjects::counter();
-        let target = HuntTarget { profile: Arc::new(Profile::default_for(&*subject)), subject };
+        let target = HuntTarget { profile: Arc::new(Profile::of_schemas(&*subject)), subject };
         for defect in ["resumes-one-too-late", "eof-is-completion", "lost-wake-up"] {
             let known = target.subject.defects().iter().find(|known| known.name == defect).unwrap();
             let kill = kill(&target, known, 500, &Checks::default(), &Pool::default()).unwrap();

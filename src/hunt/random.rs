@@ -85,7 +85,7 @@ impl HuntTarget {
     /// If the subject's own swarm is not a valid swarm file. The message is one line.
     pub fn default_for(subject: &Arc<dyn DynSubject>) -> Result<Self, String> {
         let profile = match subject.swarm() {
-            None => Profile::default_for(&**subject),
+            None => Profile::of_schemas(&**subject),
             Some(text) => {
                 let name = format!("the swarm of {}", subject.name());
                 ScenarioFile::parse(text, &name, slice::from_ref(subject))

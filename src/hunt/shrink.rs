@@ -140,7 +140,7 @@ pub fn shrink(
         &target,
         &budget.pool,
     )?;
-    let drawn = draw::samples(&Profile::default_for(&*subject), &*subject);
+    let drawn = draw::samples(&Profile::of_schemas(&*subject), &*subject);
     let ranges = Ranges::of(&drawn, &plan);
     let mut shrinker = Shrinker::new(plan, seen(&judged.history), fits(&subject, ranges));
     let mut runs = 0;

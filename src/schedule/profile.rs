@@ -116,9 +116,9 @@ impl Profile {
         }
     }
 
-    /// The default profile of a subject without a swarm: one or two clients, every fault, sizes
-    /// that are sometimes at their least value, and table entries built from their schemas.
-    pub fn default_for(subject: &dyn Repertoire) -> Self {
+    /// The profile of a subject without a swarm: one or two clients, every fault, sizes that are
+    /// sometimes at their least value, and table entries built from their schemas.
+    pub fn of_schemas(subject: &dyn Repertoire) -> Self {
         Self {
             clients: Choice::Range(1, 2),
             limits: subject

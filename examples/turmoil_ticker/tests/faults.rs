@@ -62,7 +62,7 @@ fn a_restarted_server_has_another_count() {
 fn random_schedules_hold() {
     let subject = ticker(false);
     let ground =
-        HuntTarget { profile: Arc::new(Profile::default_for(&*subject)), subject: subject.clone() };
+        HuntTarget { profile: Arc::new(Profile::of_schemas(&*subject)), subject: subject.clone() };
     let runs = (1..=8).map(|seed| (seed, broken(&subject, &ground.plan(seed), &Expect::default())));
     let runs: Vec<_> = runs.filter_map(|(seed, broken)| Some((seed, broken?))).collect();
     assert!(runs.len() >= 4, "most schedules can be said on stock turmoil");

@@ -19,7 +19,7 @@ fn first_failing(defect: &str) -> (Plan, Violation) {
         .find(|it| it.name == defect)
         .expect("the defect is in the table")
         .breaks;
-    let profile = Profile { defects: vec![defect.into()], ..Profile::default_for(&*subject) };
+    let profile = Profile { defects: vec![defect.into()], ..Profile::of_schemas(&*subject) };
     let broken = |seed| {
         let plan = draw::plan(&profile, &*subject, seed);
         let case = JudgedRun { subject: &subject, plan: &plan, expect: &Expect::default() };

@@ -254,7 +254,7 @@ fn resets() -> impl Iterator<Item = Plan> {
 /// Random schedules.
 fn drawn() -> impl Iterator<Item = Plan> {
     let (subject, seeds) = (uploads(Wrong::Nothing), 1..=40);
-    seeds.map(move |seed| draw::plan(&Profile::default_for(&*subject), &*subject, seed))
+    seeds.map(move |seed| draw::plan(&Profile::of_schemas(&*subject), &*subject, seed))
 }
 
 fn broken(wrong: Wrong, plan: &Plan) -> Result<Vec<Violation>, RunError> {

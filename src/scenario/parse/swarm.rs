@@ -53,7 +53,7 @@ pub fn profile(
         return Err(MistakeAt { at: stray.key_at, message });
     }
     let table = node.table(keys::SWARM.names().chain(own()))?;
-    let without = Profile::default_for(&**subject);
+    let without = Profile::of_schemas(&**subject);
     let horizon = table.get("horizon").map_or(Ok(without.horizon), |node| durations(&node))?;
     let (shortest, _) = horizon.ends();
     let limit_profile = limits::profile(top.get("profile"), names.subject)?;

@@ -323,7 +323,7 @@ proptest! {
     #[test]
     fn a_plan_that_was_drawn_can_be_kept_as_a_file(seed in any::<u64>()) {
         let ferry = subject::ferry();
-        let plan = draw::plan(&Profile::default_for(&*ferry), &*ferry, seed);
+        let plan = draw::plan(&Profile::of_schemas(&*ferry), &*ferry, seed);
         read_back(&ScenarioFile { path: "f.toml".into(), ..ScenarioFile::of_plan(plan, "kept") })?;
     }
 

@@ -109,7 +109,7 @@ fn relay() -> Arc<dyn Repertoire> {
 }
 
 fn profile() -> Profile {
-    Profile::default_for(&Relay)
+    Profile::of_schemas(&Relay)
 }
 
 fn draw(profile: &Profile, seed: u64) -> Plan {
