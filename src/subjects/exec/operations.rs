@@ -370,16 +370,22 @@ pub(super) fn written_bytes(operation: &Operation) -> Option<u64> {
     read_size(operation.fields.get("bytes")?.as_str()?).ok()
 }
 
+/// Returns the declared maximum size of the answer to a read.
+fn read_most(operation: &Operation) -> Option<u64> {
+    read_size(operation.fields.get("max-bytes")?.as_str()?).ok()
+}
+
 /// The most bytes of a written line without a declared length.
 const LONGEST_LINE: u64 = 40;
 
 /// Returns the number of bytes of all answers to an operation that reads output. Each answer to a
-/// pipeline contains the first chunk of what the process prints, or echoes; the answers to `read-all`
-/// contain all of it. The answers to other operations are short, or part of a stream.
+/// pipeline contains the first chunk of what the process prints, or echoes. The answers to `read-all`
+/// contain all of it, and so does the answer to a `read`, up to its maximum size. The answers to other
+/// operations are short, or part of a stream.
 pub(super) fn answer_bytes(plan: &Plan, operation: &Operation) -> u64 {
     let process = operation.fields.get("process").and_then(serde_json::Value::as_str);
     let verb = operation.verb.as_str();
-    let (Some(process), "pipeline" | "read-all") = (process, verb) else { return 0 };
+    let (Some(process), "pipeline" | "read-all" | "read") = (process, verb) else { return 0 };
     let setup: Setup = plan.entry(TABLE, process).unwrap_or_default();
     let printed = [setup.print, setup.stderr].into_iter().flatten();
     let printed =
@@ -389,12 +395,14 @@ pub(super) fn answer_bytes(plan: &Plan, operation: &Operation) -> u64 {
         Input::Read | Input::Ignore => 0,
     };
     let printed = printed.fold(echoed, u64::saturating_add);
-    if verb == "read-all" {
-        let pieces = printed / CHUNK as u64 + 1;
-        return printed.saturating_add(pieces.saturating_mul(AROUND as u64));
-    }
     let chunk = printed.min(CHUNK as u64);
-    requests(operation).saturating_mul(chunk + AROUND as u64)
+    if verb == "pipeline" {
+        return requests(operation).saturating_mul(chunk + AROUND as u64);
+    }
+    let most = read_most(operation).map_or(u64::MAX, |most| most.max(chunk));
+    let printed = printed.min(most);
+    let pieces = printed / CHUNK as u64 + 1;
+    printed.saturating_add(pieces.saturating_mul(AROUND as u64))
 }
 
 /// Returns the number of bytes that all users write to a process in a run.

@@ -356,6 +356,17 @@ fn a_process_is_killed_by_its_user_only() {
             .is_empty()
     );
     assert!(violations(&killed(started().died("server", 2_000)), ends_as_it_wants).is_empty());
+    let dropped = |answered| {
+        let write = started().asked_as(2, 1_500, Class::InFlight, "write", r#"{"process":"p1"}"#);
+        let drop = r#"{"process":"p1"}"#;
+        let dropped = write.asked_as(3, 1_600, Class::InFlight, "drop-handle", drop);
+        violations(
+            &killed(dropped.answered(2, answered, Answer::queued("accepted"))),
+            ends_as_it_wants,
+        )
+    };
+    assert!(dropped(2_990).is_empty());
+    assert_eq!(dropped(1_990).len(), 1);
     let refused =
         |why: Data| killed(read(started(), 1_500, 0).answered(2, 2_000, Answer::Refused(why)));
     assert!(violations(&refused(gap().into()), ends_as_it_wants).is_empty());

@@ -1,7 +1,7 @@
 //! A process ends as its declaration specifies, unless its user ended it, or its user's session is
 //! over.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::served::UserOperation;
@@ -41,7 +41,7 @@ pub(super) fn ends_as_it_wants(cx: &CheckContext<'_>) -> Vec<Violation> {
     let mut starts: BTreeMap<&str, Call> = BTreeMap::new();
     let mut unwanted: Vec<Call> = Vec::new();
     let mut refused: Vec<Call> = Vec::new();
-    let mut answered: BTreeSet<Call> = BTreeSet::new();
+    let mut answered: BTreeMap<Call, Time> = BTreeMap::new();
     // The tasks that are held, by the number of the fault.
     let mut held: BTreeMap<usize, &[Host]> = BTreeMap::new();
     let lifetime = server_limits(&cx.plan.limits.over(LIMITS)).detached_lifetime;
@@ -63,7 +63,7 @@ pub(super) fn ends_as_it_wants(cx: &CheckContext<'_>) -> Vec<Violation> {
     for event in judged(cx).filter(|_| cx.plan.puppets.is_empty()) {
         asked.extend(UserOperation::of(event));
         if let EventKind::Answered { call, .. } | EventKind::Failed { call, .. } = &event.what {
-            answered.insert(*call);
+            answered.entry(*call).or_insert(event.at);
         }
         match &event.what {
             EventKind::FaultBegan { fault, what, scope, .. }
@@ -102,7 +102,19 @@ pub(super) fn ends_as_it_wants(cx: &CheckContext<'_>) -> Vec<Violation> {
                     .filter(|asked| matches!(asked.verb(), "terminate" | "interrupt"));
                 let is_asked_for = ends.any(|end| end.is_about_the_process_of(start));
                 // The client follows a process with a dropped handle while calls on it wait, and
-                // reports its failure to these calls.
+                // reports its failure to these calls. An answer may arrive together with the failure.
+                let of_its_process = |call: &UserOperation<'_>| call.is_about_the_process_of(start);
+                let is_dropped = asked
+                    .values()
+                    .any(|other| other.verb() == "drop-handle" && of_its_process(other));
+                let crosses = cx.plan.latency.1 * 4 + Duration::from_millis(50);
+                let is_in_use = is_dropped
+                    && asked.iter().any(|(call, other)| {
+                        let verbs = ["read", "read-all", "write", "write-stream", "pipeline"];
+                        verbs.contains(&other.verb())
+                            && of_its_process(other)
+                            && answered.get(call).is_none_or(|at| *at + crosses >= event.at)
+                    });
                 let is_reported = refused
                     .iter()
                     .filter_map(|call| asked.get(call))
@@ -130,9 +142,10 @@ pub(super) fn ends_as_it_wants(cx: &CheckContext<'_>) -> Vec<Violation> {
                 // A user whose task is held learns only later that its start failed.
                 let mut held = held.values().copied().flatten();
                 let is_unknown =
-                    !answered.contains(call) && held.any(|host| host.as_str() == start.host);
+                    !answered.contains_key(call) && held.any(|host| host.as_str() == start.host);
                 let is_excused = is_asked_for
                     || is_reported
+                    || is_in_use
                     || is_unwanted
                     || is_expired
                     || is_unread
