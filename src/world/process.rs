@@ -378,7 +378,10 @@ struct Attached {
 /// The state of the end of the process, as the launcher knows it.
 enum Waited {
     Not(oneshot::Receiver<Exit>),
+    /// It has ended. Its relays may still pass output on.
     Ended(Exit),
+    /// The launcher knows its exit.
+    Known(Exit),
 }
 
 impl Child for Attached {
@@ -403,7 +406,7 @@ impl Child for Attached {
             return Err(io::ErrorKind::NotFound.into());
         }
         match (number, &self.exit) {
-            (KILL, Waited::Not(_)) => self.signals.kill_before_exit_is_known(),
+            (KILL, Waited::Not(_) | Waited::Ended(_)) => self.signals.kill_before_exit_is_known(),
             _ => self.signals.kill(number),
         }
         Ok(())
@@ -419,7 +422,10 @@ impl Child for Attached {
                 relay.passed_on().await;
             }
             match self.exit {
-                Waited::Ended(exit) => Ok(exit),
+                Waited::Ended(exit) | Waited::Known(exit) => {
+                    self.exit = Waited::Known(exit);
+                    Ok(exit)
+                }
                 Waited::Not(_) => unreachable!("it was waited for"),
             }
         })

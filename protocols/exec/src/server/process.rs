@@ -70,7 +70,7 @@ pub(super) struct RetainedProcess {
     /// Whether it has exited. The exit is reported behind the output in its pipes, which may wait for
     /// the client.
     has_exited: bool,
-    /// Whether a client has terminated it before its exit was known.
+    /// Whether it was killed for a client before its exit was known.
     terminated: bool,
     /// The process, after its close. Dropping it kills what it left behind.
     ended: Option<Box<dyn Child>>,
@@ -234,7 +234,9 @@ impl RetainedProcess {
 
     /// Kills the process and its group.
     pub(super) fn terminate(&mut self) {
-        self.terminated = true;
+        if self.signals.len() == MAX_SIGNALS {
+            self.signals.pop_back(); // no other signal replaces this one
+        }
         self.queue_signal(KILL);
     }
 
@@ -257,7 +259,9 @@ impl RetainedProcess {
 
     /// Removes and returns the next signal for the process.
     pub(super) fn take_signal(&mut self) -> Option<i32> {
-        self.signals.pop_front()
+        let signal = self.signals.pop_front();
+        self.terminated |= signal == Some(KILL) && !self.has_exited();
+        signal
     }
 }
 
@@ -333,11 +337,23 @@ mod tests {
     }
 
     #[test]
+    fn a_terminate_that_was_sent_after_the_exit_closes_nothing() {
+        let mut process = running();
+        process.terminate();
+        process.exit_is_known();
+        assert_eq!(process.take_signal(), Some(KILL));
+        process.exited(0, None, Instant::now());
+        assert!(!process.closed(), "another process may hold its output open");
+    }
+
+    #[test]
     fn signals_wait_in_order_and_their_number_is_bounded() {
         let mut process = running();
         (0..99).for_each(|signal| process.queue_signal(signal));
+        process.terminate();
         let signals: Vec<_> = std::iter::from_fn(|| process.take_signal()).collect();
-        assert_eq!(signals, (0..MAX_SIGNALS as i32).collect::<Vec<_>>());
+        let last = MAX_SIGNALS as i32 - 1;
+        assert_eq!(signals, (0..last).chain([KILL]).collect::<Vec<_>>());
     }
 
     #[tokio::test]
