@@ -12,11 +12,11 @@
 
 use std::time::Duration;
 
-use crate::history::Time;
+use crate::history::{Answer, Time};
 
 use super::Phrase;
 use super::bounded_ending::heard_from;
-use super::facts::{CallFacts, Facts};
+use super::facts::{CallEnding, CallFacts, Facts};
 use super::findings::Findings;
 use super::path::{MARGIN, NEVER, Path, through};
 use super::view::View;
@@ -55,7 +55,7 @@ fn check_view(facts: &Facts<'_>, view: &View<'_>, broken: &mut Findings) {
             continue;
         }
         // It takes long to sum these up.
-        let extra = facts.paused_before(view, due, item.index) + answers(facts, view, item.at);
+        let extra = facts.paused_before(view, due, item.index) + answers(facts, view, due, item.at);
         let bound = bound + extra;
         if item.at > bound {
             let terms = terms(facts, view.path, bound, extra);
@@ -89,11 +89,20 @@ fn is_calm(path: &Path<'_>) -> bool {
     path.faulty().is_empty()
 }
 
-/// Returns how long the answers to the calls of a user take to arrive: they use the same link.
-fn answers(facts: &Facts<'_>, view: &View<'_>, until: Time) -> Duration {
+/// Returns how long the answers to the calls of a user take to arrive: they use the same link. An
+/// answer that had arrived before the item was due delays nothing.
+fn answers(facts: &Facts<'_>, view: &View<'_>, due: Time, until: Time) -> Duration {
     let bytes =
         |call: &CallFacts<'_>| (facts.guarantees().answer_bytes)(facts.cx.plan, call.operation);
-    let calls = facts.calls.iter().filter(|call| call.host == view.host && call.at <= until);
+    let has_arrived = |call: &CallFacts<'_>| {
+        let done =
+            |ending: &CallEnding<'_>| matches!(ending, CallEnding::Answered(Answer::Done(_)));
+        call.endings.first().is_some_and(|(_, at, ending)| *at < due && done(ending))
+    };
+    let calls = facts
+        .calls
+        .iter()
+        .filter(|call| call.host == view.host && call.at <= until && !has_arrived(call));
     let latency = facts.path(view.path).worst_latency(Time::ZERO, NEVER);
     through(calls.map(bytes).fold(0, u64::saturating_add), latency)
 }
@@ -120,6 +129,20 @@ mod tests {
                 "s1: item 1 arrived late: it was produced at 2.000 s, so 4.120 s was the bound: 2.000 s + 1s + 1120ms catch-up (at 4.121 s)"
             ]
         );
+    }
+
+    /// A long answer delays an item only if it arrives after the item was due.
+    #[test]
+    fn the_bound_includes_the_transfer_of_the_answers_in_flight() {
+        let answered = |ms| {
+            let run = history().guarantees(|guarantees| {
+                guarantees.answer_bytes = |_, operation| u64::from(operation.verb == "reads") << 20;
+            });
+            let run = run.opened("s1", 1, 0).asked_as(7, 1_000, Class::Durable, "reads", "{}");
+            let run = run.answered(7, ms, Answer::Done("1".into())).produced("s1", 2_000, "a");
+            run.delivered("s1", 2_001 + CALM, "a").violations("bounded_delivery").len()
+        };
+        assert_eq!([answered(1_999), answered(2_000)], [1, 0]);
     }
 
     #[test]

@@ -142,7 +142,7 @@ pub struct Guarantees {
     /// The number of bytes of all answers to an operation. They share a connection with the answers
     /// to later operations. Default: zero, so the answers are short.
     ///
-    /// Read by `bounded_ending` and `isolation`.
+    /// Read by `bounded_ending`, `bounded_delivery` and `isolation`.
     pub answer_bytes: fn(&Plan, &Operation) -> u64,
     /// The guarantees for slow users, if the protocol does not slow a producer down for its user.
     /// Default: `None`, a slow user loses nothing.
