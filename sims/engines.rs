@@ -67,17 +67,10 @@ impl Both {
         Ok(judged.broken.iter().map(|broken| (broken.property, sentence(broken))).collect())
     }
 
-    /// Whether a tool or an agent of the plan may panic. Stock turmoil cannot continue after that.
-    fn has_panics(&self) -> bool {
-        let setup = serde_json::Value::from(self.plan.setup.clone()).to_string();
-        ["\"breaks-down\"", "\"break-down\""].iter().any(|word| setup.contains(word))
-    }
-
     fn compared(&self) -> Compared {
         let ticks = match self.on(Engine::TURMOIL) {
             Ok(ticks) => ticks,
-            Err(RunError::Plan(_)) => return Compared::Beyond,
-            Err(RunError::Engine { .. }) if self.has_panics() => return Compared::Beyond,
+            Err(RunError::Unsupported(_)) => return Compared::Beyond,
             Err(error) => {
                 return Compared::Differs(format!(
                     "{}, seed {}: {error}\n",
@@ -106,6 +99,9 @@ struct Sum {
     beyond: usize,
     differ: Vec<String>,
 }
+
+/// At most one of this many random schedules may contain what stock turmoil cannot express.
+const ONE_BEYOND_IN: usize = 10;
 
 /// Compares all of these, on as many threads as there are cores.
 fn compare(all: Vec<Both>) -> Sum {
@@ -244,6 +240,13 @@ fn hold(sum: &Sum) {
     assert!(sum.differ.is_empty(), "{} runs differ:\n{}", sum.differ.len(), sum.differ.concat());
 }
 
+fn hold_random(all: Vec<Both>) {
+    let count = all.len();
+    let sum = compare(all);
+    hold(&sum);
+    assert!(sum.beyond * ONE_BEYOND_IN <= count, "{} of {count} are beyond turmoil", sum.beyond);
+}
+
 #[test]
 fn a_sample_of_the_files_agrees_on_both_engines() {
     let sum = compare(runs_of_files(1).into_iter().step_by(SHARE).collect());
@@ -253,7 +256,7 @@ fn a_sample_of_the_files_agrees_on_both_engines() {
 
 #[test]
 fn some_random_schedules_agree_on_both_engines() {
-    hold(&compare(random(SCHEDULES).into_iter().step_by(SHARE_OF_SCHEDULES).collect()));
+    hold_random(random(SCHEDULES).into_iter().step_by(SHARE_OF_SCHEDULES).collect());
 }
 
 #[test]
@@ -274,7 +277,7 @@ fn every_file_agrees_on_both_engines() {
 #[test]
 #[ignore = "it takes minutes, in a release"]
 fn random_schedules_agree_on_both_engines() {
-    hold(&compare(random(SCHEDULES)));
+    hold_random(random(SCHEDULES));
 }
 
 #[test]

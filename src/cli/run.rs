@@ -9,8 +9,7 @@ use crate::property::Violation;
 use crate::report::table::Table;
 use crate::report::{TableRow, json};
 use crate::scenario::{ScenarioFile, Snapshot};
-use crate::schedule::words::Fidelity;
-use crate::schedule::{Action, Plan};
+use crate::schedule::Plan;
 use crate::subject::DynSubject;
 use crate::world::{Engine, RunError};
 
@@ -131,7 +130,7 @@ fn job(
     Ok(Job { found, scenario, subject, plans })
 }
 
-/// Executes all runs of a scenario. A fault that the engine does not support is an error only for a
+/// Executes all runs of a scenario. A plan that the engine does not support is an error only for a
 /// file that the user named; other files are skipped.
 fn carry_out(
     job: Job,
@@ -152,7 +151,6 @@ fn carry_out(
         let row = row(&scenario, &subject, &tally, verdict);
         return Ok(ScenarioRun { found, scenario, subject, tally, row });
     }
-    let word = beyond_turmoil(&plans);
     let fresh = page.fresh.clone().filter(|_| scenario.expect.breaks.is_none());
     let progress = |done: u64| {
         if done.is_multiple_of((of / 100).max(1)) {
@@ -171,34 +169,13 @@ fn carry_out(
             let verdict = tally.verdict(scenario.expect.breaks.as_deref());
             (tally, verdict)
         }
-        Err(HuntError::Run(RunError::Plan(why))) => {
-            match word.filter(|_| args.engine_option.0.is_like(Engine::TURMOIL)) {
-                Some(word) => (ScenarioTally::default(), not_on_turmoil(word, &why)),
-                None => return Err(UserError(why)),
-            }
+        Err(HuntError::Run(RunError::Unsupported(why))) => {
+            (ScenarioTally::default(), ScenarioVerdict::NotRun(format!("not on turmoil: {why}")))
         }
         Err(error) => return Err(error.into()),
     };
     let row = row(&scenario, &subject, &tally, verdict);
     Ok(ScenarioRun { found, scenario, subject, tally, row })
-}
-
-/// Returns the first fault word in these plans that stock turmoil does not support, or supports
-/// only in part.
-fn beyond_turmoil(plans: &[Plan]) -> Option<&'static str> {
-    let words = plans.iter().flat_map(|plan| &plan.steps).filter_map(|step| match &step.action {
-        Action::Fault(fault) => Some(fault.word()),
-        Action::Operation(_) => None,
-    });
-    let unknown =
-        |word: &&crate::schedule::words::FaultWord| matches!(word.turmoil, Fidelity::None(_));
-    let beyond = words.filter(|word| !matches!(word.turmoil, Fidelity::Full));
-    beyond.min_by_key(|word| !unknown(word)).map(|word| word.name)
-}
-
-fn not_on_turmoil(word: &str, why: &str) -> ScenarioVerdict {
-    let word = if why.starts_with(word) { String::new() } else { format!("{word}: ") };
-    ScenarioVerdict::NotRun(format!("not on turmoil: {word}{why}"))
 }
 
 /// Returns why the command failed: the user named a file that cannot run here, or no file can run.

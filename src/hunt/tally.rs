@@ -89,7 +89,8 @@ pub enum HuntError {
 /// finished runs.
 ///
 /// # Errors
-/// If a run could not be carried out. The first such run ends the scenario.
+/// If a run could not be carried out. The first such run ends the scenario. If the engine does not
+/// support its plan, this is an error only if no earlier run was a failure.
 pub fn tally(
     subject: &Arc<dyn DynSubject>,
     scenario: &ScenarioFile,
@@ -130,6 +131,11 @@ pub fn tally(
         progress(tally.runs);
         if hunt_error.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
+    // Violations of earlier runs are worth more than the reason why a later plan cannot run.
+    if !tally.failed.is_empty() {
+        hunt_error =
+            hunt_error.filter(|error| !matches!(error, HuntError::Run(RunError::Unsupported(_))));
+    }
     tally.unmet = over_all
         .map(|over_all| over_all.unmet())
         .or(idle.map(|idle| idle.unmet()))

@@ -19,9 +19,9 @@ pub trait Journal: Send + Sync {
     /// run.
     fn gauges(&self, host: &Host, gauges: Gauges);
 
-    /// Returns whether the run continues if a task of the outside world panics now. If it returns
-    /// `false`, the engine ends the run with an error.
-    fn allows_panic(&self) -> bool {
+    /// Asks whether a task of the outside world may panic now. If the answer is `false`, the engine
+    /// cannot continue after a panic, and ends the run with an error instead.
+    fn request_panic(&self) -> bool {
         true
     }
 }
@@ -97,7 +97,7 @@ impl Recorder {
     /// this as a panic of the subject. Stock turmoil cannot continue after a panic: there, the task
     /// waits, and the run ends with an error.
     pub async fn panic_outside(&self, message: &'static str) -> Infallible {
-        if !self.journal.allows_panic() {
+        if !self.journal.request_panic() {
             return std::future::pending().await;
         }
         resume_unwind(Box::new(message))

@@ -142,7 +142,7 @@ fn check(subject: &Arc<dyn DynSubject>, plan: &Plan, engine: Engine) -> Result<(
         if let (Action::Fault(fault), Engine::Turmoil(_)) = (&step.action, engine)
             && let Fidelity::None(why) = fault.word().turmoil
         {
-            return Err(RunError::Plan(format!("{}: {why}", fault.word().name)));
+            return Err(RunError::Unsupported(format!("{}: {why}", fault.word().name)));
         }
     }
     for (name, value) in &plan.limits.0 {

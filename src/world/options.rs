@@ -107,9 +107,12 @@ pub enum RunError {
          take it out"
     )]
     Deaf,
-    /// The plan uses a name that the subject does not have.
+    /// The plan does not fit the subject.
     #[error("{0}")]
     Plan(String),
+    /// The engine cannot do what the plan contains.
+    #[error("{0}")]
+    Unsupported(String),
     /// The engine itself gave up during the run.
     #[error("the engine stopped the run at {at}: {why}")]
     Engine {

@@ -26,7 +26,7 @@ fn broken(subject: &Arc<dyn DynSubject>, plan: &Plan, expect: &Expect) -> Option
                 .map(|broken| format!("{}: {}", broken.property, sentence(broken)))
                 .collect(),
         ),
-        Err(RunError::Plan(_)) => None,
+        Err(RunError::Unsupported(_)) => None,
         Err(error) => panic!("{error}"),
     }
 }

@@ -222,8 +222,9 @@ impl Machine for TickMachine {
             match self.tick(acted) {
                 Ok(()) if self.shared.borrow().needs_panic => {
                     let at = local::with(|world| world.net.now());
-                    let why = "stock turmoil cannot continue after a panic of a tool or an agent";
-                    return Err(RunError::Engine { at, why: why.into() });
+                    return Err(RunError::Unsupported(format!(
+                        "a task of the outside world panics before {at}, and stock turmoil cannot continue after that"
+                    )));
                 }
                 Ok(()) => {}
                 // A panic of a task of the subject is in the history, and the history ends here.

@@ -52,9 +52,9 @@ pub(in crate::world) trait Stack {
     /// Stops the root of a host, and drops it soon, at a time when the world is not borrowed.
     fn stop(&mut self, host: HostIx);
 
-    /// Returns whether the machine continues after a panic of a task. If it returns `false`, the
-    /// machine ends the run with an error.
-    fn allows_panic(&mut self) -> bool {
+    /// Asks whether a task may panic now. If the answer is `false`, the machine cannot continue
+    /// after a panic, and ends the run with an error instead.
+    fn request_panic(&mut self) -> bool {
         true
     }
 

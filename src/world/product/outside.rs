@@ -230,6 +230,10 @@ impl Journal for GroundTruth {
 
     /// Does nothing: the world counts the processes itself.
     fn gauges(&self, _: &Host, _: Gauges) {}
+
+    fn request_panic(&self) -> bool {
+        WorldJournal.request_panic()
+    }
 }
 
 /// The journal of the recorders of a world.
@@ -250,7 +254,7 @@ impl Journal for WorldJournal {
         });
     }
 
-    fn allows_panic(&self) -> bool {
-        local::try_with(|world| world.net.stack.allows_panic()).unwrap_or(true)
+    fn request_panic(&self) -> bool {
+        local::try_with(|world| world.net.stack.request_panic()).unwrap_or(true)
     }
 }

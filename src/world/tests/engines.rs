@@ -7,7 +7,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::time::sleep;
 
 use super::*;
-use crate::history::{ConnEnd, Event, EventKind, History};
+use crate::history::{Call, ConnEnd, Event, EventKind, History};
 use crate::net::Stream;
 use crate::schedule::{Conn, Fault, Host, Learns, LinkPlace, Plan, TrafficCount, Unsynced, faults};
 use crate::subject::{DynSubject, HostContext};
@@ -389,10 +389,10 @@ fn plans_that_turmoil_cannot_express_are_refused() {
     )]);
     let options = Options { engine: Engine::TURMOIL, ..Options::default() };
     let refused = run(&bare(echo, ask_ten_times), &plan, &options).unwrap_err();
-    assert!(matches!(refused, RunError::Plan(why) if why.starts_with("accept-then-close")));
+    assert!(matches!(refused, RunError::Unsupported(why) if why.starts_with("accept-then-close")));
 }
 
-/// If the task panicked on turmoil, tokio would abort the process: see `TickStack::allows_panic`.
+/// If the task panicked on turmoil, tokio would abort the process: see `TickStack::request_panic`.
 #[test]
 fn a_panic_of_the_outside_world_ends_a_run_on_turmoil_with_an_error() {
     let subject = bare(
@@ -405,7 +405,11 @@ fn a_panic_of_the_outside_world_ends_a_run_on_turmoil_with_an_error() {
                 std::future::pending::<()>().await
             });
             let record = host.record.clone();
-            tokio::spawn(async move { record.panic_outside("of a tool").await });
+            let tool = record.clone();
+            let broken = tokio::spawn(async move { tool.panic_outside("of a tool").await }).await;
+            if broken.is_err_and(|error| error.is_panic()) {
+                record.effect(Call::NONE, "the rest");
+            }
             std::future::pending().await
         },
         |_| std::future::pending(),
@@ -413,11 +417,12 @@ fn a_panic_of_the_outside_world_ends_a_run_on_turmoil_with_an_error() {
     let history = on(Engine::Event, &subject, &short_plan([]));
     let is_panic = |event: &Event| matches!(event.what, EventKind::Panicked { .. });
     assert!(!history.events.iter().any(is_panic) && history.end.0 > 30_000, "{:?}", history.end);
+    let goes_on = |event: &Event| matches!(event.what, EventKind::Effect { .. });
+    assert!(history.events.iter().any(goes_on), "{:?}", history.events);
     let options = Options { engine: Engine::TURMOIL, ..Options::default() };
     let error = run(&subject, &short_plan([]), &options).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the engine stopped the run at 0.001 s: stock turmoil cannot continue after a panic of a \
-         tool or an agent"
+        "a task of the outside world panics before 0.001 s, and stock turmoil cannot continue after that"
     );
 }

@@ -98,7 +98,7 @@ impl Stack for TickStack {
 
     /// A panic shuts the runtime of its host down. While tokio does that, it aborts the process if
     /// it drops a `JoinSet` with two running tasks.
-    fn allows_panic(&mut self) -> bool {
+    fn request_panic(&mut self) -> bool {
         self.0.borrow_mut().needs_panic = true;
         false
     }
