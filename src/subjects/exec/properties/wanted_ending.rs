@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::served::UserOperation;
-use crate::history::{Answer, Call, Connection, Ending, EventKind, ProcessOutcome, Time};
+use crate::history::{Answer, Call, Connection, Ending, Event, EventKind, ProcessOutcome, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation};
 use crate::schedule::{Fault, Host};
@@ -18,6 +18,9 @@ kinds! {
     pub(super) ENDS_AS_IT_WANTS;
     KILLED = "killed": "{subject:}it ended with {outcome}, but no user terminated it {moment}";
 }
+
+/// The calls on a handle that may go on after it was dropped.
+const USES: [&str; 5] = ["read", "read-all", "write", "write-stream", "pipeline"];
 
 /// How long the server may wait for its peer after it has closed a connection.
 const CLOSING: Duration = Duration::from_secs(1);
@@ -36,138 +39,193 @@ fn was_connected(cx: &CheckContext<'_>, client: &str, from: Time, to: Time) -> b
     own.any(|conn| conn.opened < to && detached(conn).is_none_or(|over| over > from))
 }
 
-pub(super) fn ends_as_it_wants(cx: &CheckContext<'_>) -> Vec<Violation> {
-    let mut asked: BTreeMap<Call, UserOperation<'_>> = BTreeMap::new();
-    let mut starts: BTreeMap<&str, Call> = BTreeMap::new();
-    let mut unwanted: Vec<Call> = Vec::new();
-    let mut refused: Vec<Call> = Vec::new();
-    let mut answered: BTreeMap<Call, Time> = BTreeMap::new();
-    // The tasks that are held, by the number of the fault.
-    let mut held: BTreeMap<usize, &[Host]> = BTreeMap::new();
-    let lifetime = server_limits(&cx.plan.limits.over(LIMITS)).detached_lifetime;
-    // Collected in advance, because a user that begins to follow its process late records the
-    // failure later.
-    let endings = || {
-        cx.history.events.iter().filter_map(|event| match &event.what {
-            EventKind::StreamEnded { stream, ending } => {
-                Some((cx.guarantees.whole(stream), ending))
-            }
-            _ => None,
-        })
-    };
-    let ended: Vec<&str> = endings().map(|(stream, _)| stream).collect();
-    let failed: Vec<&str> = endings()
-        .filter(|(_, ending)| matches!(ending, Ending::Failed { .. }))
-        .map(|(stream, _)| stream)
-        .collect();
-    for event in judged(cx).filter(|_| cx.plan.puppets.is_empty()) {
-        asked.extend(UserOperation::of(event));
-        if let EventKind::Answered { call, .. } | EventKind::Failed { call, .. } = &event.what {
-            answered.entry(*call).or_insert(event.at);
-        }
+/// The facts of a run up to an event.
+#[derive(Default)]
+struct Known<'a> {
+    asked: BTreeMap<Call, UserOperation<'a>>,
+    /// The time of each call's outcome.
+    over: BTreeMap<Call, Time>,
+    /// The call that started each process.
+    starts: BTreeMap<&'a str, Call>,
+    /// The calls that failed, were refused for a reason of their own, or were given up by their users.
+    failed: Vec<Call>,
+    /// The calls that the client refused because their process had failed.
+    refused: Vec<Call>,
+    /// The hosts with held tasks, by the number of the fault.
+    held: BTreeMap<usize, &'a [Host]>,
+}
+
+impl<'a> Known<'a> {
+    fn learn(&mut self, event: &'a Event) {
+        self.asked.extend(UserOperation::of(event));
         match &event.what {
+            EventKind::Effect { call, target } => drop(self.starts.insert(target, *call)),
+            EventKind::Failed { call, .. } => {
+                self.over.entry(*call).or_insert(event.at);
+                self.failed.push(*call);
+            }
+            EventKind::Answered { call, answer } => {
+                self.over.entry(*call).or_insert(event.at);
+                match answer {
+                    Answer::Refused(why) if ExecFailure::is_of_its_process(why) => {
+                        self.refused.push(*call)
+                    }
+                    Answer::Refused(_) | Answer::GivenUp => self.failed.push(*call),
+                    _ => {}
+                }
+            }
             EventKind::FaultBegan { fault, what, scope, .. }
                 if matches!(**what, Fault::Hold { .. }) =>
             {
-                held.insert(*fault, &scope.hosts);
+                self.held.insert(*fault, &scope.hosts);
             }
-            EventKind::FaultEnded { fault } => drop(held.remove(fault)),
-            EventKind::Effect { call, target } => drop(starts.insert(target, *call)),
-            EventKind::Failed { call, .. } => unwanted.push(*call),
-            EventKind::Answered { call, answer: Answer::Refused(why) }
-                if ExecFailure::is_of_its_process(why) =>
-            {
-                refused.push(*call)
-            }
-            EventKind::Answered { call, answer: Answer::Refused(_) | Answer::GivenUp } => {
-                unwanted.push(*call)
-            }
-            // The processes end with their server. A client that was started again has another
-            // session.
-            EventKind::Died { .. } => return Vec::new(),
-            EventKind::FaultBegan { what, .. }
-                if matches!(**what, Fault::KillChildren { .. } | Fault::ClosePipe { .. }) =>
-            {
-                return Vec::new();
-            }
-            EventKind::Ended { stream, outcome }
-                if matches!(outcome.downcast_ref(), Some(ProcessOutcome::Signal(_))) =>
-            {
-                let Some(call) = starts.get(&*stream.0) else { continue };
-                let Some(start) = asked.get(call).filter(|start| !wants_a_signal(cx, start)) else {
-                    continue;
-                };
-                let mut ends = asked
-                    .values()
-                    .filter(|asked| matches!(asked.verb(), "terminate" | "interrupt"));
-                let is_asked_for = ends.any(|end| end.is_about_the_process_of(start));
-                // The client follows a process with a dropped handle while calls on it wait, and
-                // reports its failure to these calls. An answer may arrive together with the failure.
-                let of_its_process = |call: &UserOperation<'_>| call.is_about_the_process_of(start);
-                let is_dropped = asked
-                    .values()
-                    .any(|other| other.verb() == "drop-handle" && of_its_process(other));
-                let crosses = cx.plan.latency.1 * 4 + Duration::from_millis(50);
-                let is_in_use = is_dropped
-                    && asked.iter().any(|(call, other)| {
-                        let verbs = ["read", "read-all", "write", "write-stream", "pipeline"];
-                        verbs.contains(&other.verb())
-                            && of_its_process(other)
-                            && answered.get(call).is_none_or(|at| *at + crosses >= event.at)
-                    });
-                let is_reported = refused
-                    .iter()
-                    .filter_map(|call| asked.get(call))
-                    .any(|call| call.is_about_the_process_of(start));
-                // If the answer of a start was lost, the client ends the process by its name. This
-                // also ends an older process of that name.
-                let of_its_name = |other: &UserOperation<'_>| {
-                    other.verb() == "start" && other.is_about_the_process_of(start)
-                };
-                let is_unwanted = unwanted
-                    .iter()
-                    .any(|other| other == call || asked.get(other).is_some_and(of_its_name));
-                // The processes end with their session.
-                let is_expired =
-                    !was_connected(cx, start.host, event.at.before(lifetime), event.at);
-                // The client ends a process with a gap. A user that pauses reads of the gap later,
-                // perhaps after the run, and one that follows the process no more reads nothing.
-                let is_unfollowed = asked.values().any(|other| {
-                    other.verb() == "unfollow" && other.is_about_the_process_of(start)
-                });
-                let is_unread = (start.operation.pauses().is_some()
-                    || is_unfollowed
-                    || !start.operation.looks_after().is_zero())
-                    && !ended.contains(&&*stream.0);
-                // A user whose task is held learns only later that its start failed.
-                let mut held = held.values().copied().flatten();
-                let is_unknown =
-                    !answered.contains_key(call) && held.any(|host| host.as_str() == start.host);
-                let is_excused = is_asked_for
-                    || is_reported
-                    || is_in_use
-                    || is_unwanted
-                    || is_expired
-                    || is_unread
-                    || is_unknown;
-                if !is_excused && !failed.contains(&&*stream.0) {
-                    return vec![Violation::new(
-                        "ends_as_it_wants",
-                        stream,
-                        event.at,
-                        &KILLED,
-                        fields! { outcome },
-                    )];
-                }
-            }
+            EventKind::FaultEnded { fault } => drop(self.held.remove(fault)),
             _ => {}
         }
     }
-    Vec::new()
 }
 
-/// Returns whether the scenario declares that the process ends by a signal.
-fn wants_a_signal(cx: &CheckContext<'_>, start: &UserOperation<'_>) -> bool {
-    let entry = start.process().and_then(|process| cx.plan.setup.get(TABLE)?.get(process));
-    entry.and_then(|entry| entry.get("exit")).is_some_and(|exit| exit == "signal")
+/// A process that ended by a signal.
+struct KilledProcess<'k, 'a> {
+    cx: &'k CheckContext<'a>,
+    known: &'k Known<'a>,
+    call: Call,
+    start: UserOperation<'a>,
+    at: Time,
+    /// Whether its user followed it to an ending.
+    is_followed: bool,
+}
+
+impl<'a> KilledProcess<'_, 'a> {
+    /// Whether one of the reasons holds for which a process may end by a signal.
+    fn is_excused(&self) -> bool {
+        let reasons: [fn(&Self) -> bool; 8] = [
+            Self::is_declared,
+            Self::is_asked_for,
+            Self::is_reported,
+            Self::is_in_use,
+            Self::is_unwanted,
+            Self::is_expired,
+            Self::is_unread,
+            Self::is_unknown,
+        ];
+        reasons.iter().any(|holds| holds(self))
+    }
+
+    /// The calls about the process, and about others of its name.
+    fn calls(&self) -> impl Iterator<Item = (Call, &UserOperation<'a>)> {
+        let of_its_name =
+            |(_, asked): &(&Call, &UserOperation<'a>)| asked.is_about_the_process_of(&self.start);
+        self.known.asked.iter().filter(of_its_name).map(|(call, asked)| (*call, asked))
+    }
+
+    fn has_call(&self, verbs: &[&str]) -> bool {
+        self.calls().any(|(_, asked)| verbs.contains(&asked.verb()))
+    }
+
+    /// The scenario declares that the process ends by a signal.
+    fn is_declared(&self) -> bool {
+        let table = self.cx.plan.setup.get(TABLE);
+        let entry = self.start.process().and_then(|process| table?.get(process));
+        entry.and_then(|entry| entry.get("exit")).is_some_and(|exit| exit == "signal")
+    }
+
+    /// A user asked for its end.
+    fn is_asked_for(&self) -> bool {
+        self.has_call(&["terminate", "interrupt"])
+    }
+
+    /// The client reported the failure of the process to a call.
+    fn is_reported(&self) -> bool {
+        self.calls().any(|(call, _)| self.known.refused.contains(&call))
+    }
+
+    /// The client follows a process with a dropped handle while calls on it wait, and reports its
+    /// failure to these calls. An answer may arrive together with the failure.
+    fn is_in_use(&self) -> bool {
+        let crosses = self.cx.plan.latency.1 * 4 + Duration::from_millis(50);
+        let waits =
+            |call: &Call| self.known.over.get(call).is_none_or(|at| *at + crosses >= self.at);
+        self.has_call(&["drop-handle"])
+            && self.calls().any(|(call, asked)| USES.contains(&asked.verb()) && waits(&call))
+    }
+
+    /// If the answer of a start was lost, the client ends the process by its name. This also ends
+    /// an older process of that name.
+    fn is_unwanted(&self) -> bool {
+        let has_failed = |call: &Call| self.known.failed.contains(call);
+        has_failed(&self.call)
+            || self.calls().any(|(call, asked)| asked.verb() == "start" && has_failed(&call))
+    }
+
+    /// The processes end with their session.
+    fn is_expired(&self) -> bool {
+        let limits = server_limits(&self.cx.plan.limits.over(LIMITS));
+        let since = self.at.before(limits.detached_lifetime);
+        !was_connected(self.cx, self.start.host, since, self.at)
+    }
+
+    /// The client ends a process with a gap. A user that pauses reads of the gap later, perhaps after
+    /// the run, and one that follows the process no more reads nothing.
+    fn is_unread(&self) -> bool {
+        let reads_late = self.start.operation.pauses().is_some()
+            || !self.start.operation.looks_after().is_zero()
+            || self.has_call(&["unfollow"]);
+        reads_late && !self.is_followed
+    }
+
+    /// A user with a held task learns only later that its start failed.
+    fn is_unknown(&self) -> bool {
+        let mut held = self.known.held.values().copied().flatten();
+        !self.known.over.contains_key(&self.call)
+            && held.any(|host| host.as_str() == self.start.host)
+    }
+}
+
+/// Whether an event may end any process: the run is not judged after it. Processes end with their
+/// server, and a restarted client has another session.
+fn ends_processes(event: &Event) -> bool {
+    match &event.what {
+        EventKind::Died { .. } => true,
+        EventKind::FaultBegan { what, .. } => {
+            matches!(**what, Fault::KillChildren { .. } | Fault::ClosePipe { .. })
+        }
+        _ => false,
+    }
+}
+
+pub(super) fn ends_as_it_wants(cx: &CheckContext<'_>) -> Vec<Violation> {
+    // Collected in advance, because a user that begins to follow its process late records the
+    // failure later.
+    let mut has_failed: BTreeMap<&str, bool> = BTreeMap::new();
+    for event in &cx.history.events {
+        if let EventKind::StreamEnded { stream, ending } = &event.what {
+            let failed = has_failed.entry(cx.guarantees.whole(stream)).or_default();
+            *failed |= matches!(ending, Ending::Failed { .. });
+        }
+    }
+    let mut known = Known::default();
+    for event in judged(cx).filter(|_| cx.plan.puppets.is_empty()) {
+        known.learn(event);
+        if ends_processes(event) {
+            return Vec::new();
+        }
+        let EventKind::Ended { stream, outcome } = &event.what else { continue };
+        if !matches!(outcome.downcast_ref(), Some(ProcessOutcome::Signal(_))) {
+            continue;
+        }
+        let ending = has_failed.get(&*stream.0);
+        if ending == Some(&true) {
+            continue;
+        }
+        let Some(call) = known.starts.get(&*stream.0).copied() else { continue };
+        let Some(start) = known.asked.get(&call).copied() else { continue };
+        let is_followed = ending.is_some();
+        let killed = KilledProcess { cx, known: &known, call, start, at: event.at, is_followed };
+        if !killed.is_excused() {
+            let data = fields! { outcome };
+            return vec![Violation::new("ends_as_it_wants", stream, event.at, &KILLED, data)];
+        }
+    }
+    Vec::new()
 }
