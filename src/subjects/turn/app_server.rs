@@ -26,6 +26,9 @@ use crate::schedule::Plan;
 use crate::subject::{Program, ProgramCode, ProgramContext, Recorder};
 use reknit_turn::wire::method;
 
+/// Why it refuses to interrupt a turn that runs on.
+pub const RUNS_ON: &str = "the turn cannot be interrupted now";
+
 /// The program.
 pub const PROGRAM: Program = Program { name: "codex", code: ProgramCode::Outside, run };
 
@@ -332,7 +335,7 @@ impl AppServer {
         if running.refused > 0 {
             running.refused -= 1;
             self.record.observed(&running.tag.stream(), TurnNote::InterruptRefused);
-            return self.refuse(&id, "the turn cannot be interrupted now");
+            return self.refuse(&id, RUNS_ON);
         }
         if running.answered_last {
             let mut waiting = running.waiting.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,9 +1,10 @@
 //! The runs of a user's commands in a history: what the user asked and saw, and what the app-server
 //! really did.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::app_server::RUNS_ON;
 use super::jobs::starts;
 use super::jobs::story::Jobs;
 use super::notes::{
@@ -228,7 +229,8 @@ type Disturbing = (bool, usize);
 struct Asked<'a> {
     runs: BTreeMap<Call, Run<'a>>,
     shutdowns: BTreeMap<Call, Time>,
-    interrupts: BTreeSet<Call>,
+    /// When the user asked for each interrupt over a second connection, and of which turn.
+    interrupts: BTreeMap<Call, (Time, &'a str)>,
     /// The number of brokers that serve the machine of each client.
     brokers: BTreeMap<&'a str, u64>,
 }
@@ -262,6 +264,9 @@ pub(super) struct Story<'a> {
     pub second_brokers: Vec<(Time, &'a str)>,
     /// The interrupts over a second connection that were refused: the call, when, and why.
     pub refused_interrupts: Vec<(Call, Time, String)>,
+    /// The interrupts over a second connection that the app-server refused, although the turn ran: when the
+    /// user asked, when the user knew, on which host, and the turn.
+    pub refused_by_hand: Vec<(Time, Time, &'a str, &'a str)>,
     /// When a user interrupted a turn over a second connection: when, on which host, and the turn.
     pub interrupts: Vec<(Time, &'a str, &'a str)>,
     /// When brokers ended.
@@ -297,6 +302,7 @@ impl<'a> Story<'a> {
             cancels: Vec::new(),
             second_brokers: Vec::new(),
             refused_interrupts: Vec::new(),
+            refused_by_hand: Vec::new(),
             interrupts: Vec::new(),
             ended: Vec::new(),
             served: Vec::new(),
@@ -324,10 +330,14 @@ impl<'a> Story<'a> {
                     run.answer = run.answer.or(Some((event.at, answer)));
                 } else if let (Some(at), Answer::Done(_)) = (asked.shutdowns.get(call), answer) {
                     self.accepted.push((*at, event.at));
-                } else if let (true, Answer::Refused(why)) =
-                    (asked.interrupts.contains(call), answer)
+                } else if let (Some((since, turn)), Answer::Refused(why)) =
+                    (asked.interrupts.get(call), answer)
                 {
-                    self.refused_interrupts.push((*call, event.at, why.to_string()));
+                    let why = why.to_string();
+                    if why.contains(RUNS_ON) {
+                        self.refused_by_hand.push((*since, event.at, host(event), turn));
+                    }
+                    self.refused_interrupts.push((*call, event.at, why));
                 }
             }
             EventKind::Observed { stream, saw } => {
@@ -459,8 +469,8 @@ impl<'a> Story<'a> {
                 }
             }
             "interrupt" => {
-                asked.interrupts.insert(call);
                 let turn = text(operation).unwrap_or_default();
+                asked.interrupts.insert(call, (at, turn));
                 self.interrupts.push((at, host(event), turn));
             }
             // The end of a process for its clients and children, like a fault.

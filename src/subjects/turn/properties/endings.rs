@@ -6,6 +6,7 @@ use super::shared::{ends, may_forget_news, news, seen};
 use crate::history::{Call, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation};
+use crate::schedule::Operation;
 use crate::subjects::turn::limits::{self, LIMITS};
 use crate::subjects::turn::outcome::SeenVerdict;
 use crate::subjects::turn::setup::{
@@ -165,12 +166,19 @@ fn hears_noise(story: &Story<'_>, run: &Run<'_>, by: Time) -> bool {
         let setup = setup::turn(story.cx.plan, name);
         setup.unreadable > 0 || matches!(setup.noise, Noise::Line | Noise::Fields | Noise::Work)
     };
+    // After the next final answer, silence counts again.
+    let since = run.final_answer().unwrap_or(run.asked);
     let overlaps = |started: Option<Time>, gone: Option<Time>| {
-        started.is_some_and(|started| started <= by) && gone.is_none_or(|gone| gone >= run.asked)
+        started.is_some_and(|started| started <= by) && gone.is_none_or(|gone| gone >= since)
+    };
+    // A turn on the route `direct` has an app-server of its own.
+    let is_direct = |operation: &Operation| {
+        operation.fields.get("route").and_then(|route| route.as_str()) == Some("direct")
     };
     let others = story.runs.iter().filter(|other| other.call != run.call);
-    let mut others = others.filter(|other| is_noisy(other.turn()));
-    let mut jobs = story.jobs.jobs.values().filter(|job| is_noisy(job.turn()));
+    let mut others = others.filter(|other| is_noisy(other.turn()) && !is_direct(other.operation));
+    let jobs = story.jobs.jobs.values();
+    let mut jobs = jobs.filter(|job| is_noisy(job.turn()) && !is_direct(job.operation));
     run.route() != "direct"
         && (others.any(|other| overlaps(other.started().map(|(at, ..)| at), other.gone()))
             || jobs.any(|job| overlaps(job.started(), job.over())))

@@ -5,11 +5,13 @@ use serde_json::json;
 use super::interrupts::{interrupts_have_a_cause, report_counts};
 use super::refusals::refusals_are_true;
 use super::threads::no_thread_is_left;
+use super::works::one_client_works;
 use crate::history::{Answer, Class, EventKind};
 use crate::property::Violation;
 use crate::property::scripted::{ScriptedRun, history};
 use crate::report::sentence;
 use crate::schedule::LimitValue;
+use crate::subjects::turn::app_server::RUNS_ON;
 use crate::subjects::turn::notes::{BrokerExited, Reported, TurnNote};
 use crate::subjects::turn::outcome::{CommandOutcome, SeenRefusal, SeenVerdict};
 use crate::subjects::turn::setup::{APP_SERVERS, TABLE};
@@ -161,4 +163,34 @@ fn a_turn_is_refused_once_the_app_server_has_refused_it_or_is_late() {
     holds(&notes(unasked, 1_400, TurnNote::Refused), refusals_are_true);
     breaks(&plays("silent", refused("direct", 1_500, error())), refusals_are_true, untrue);
     holds(&plays("silent", refused("direct", 61_000, error())), refusals_are_true);
+}
+
+/// The app-server refuses an interrupt, and then starts the turn of another client.
+#[test]
+fn a_client_stays_if_the_app_server_refuses_an_interrupt_by_hand() {
+    let begins = |turn: &str| TurnNote::Started { turn: turn.into(), thread: "thread-1".into() };
+    let refused = |ms| {
+        let run = notes(asked("broker"), 2_000, begins("turn-1"));
+        notes(run, ms, TurnNote::InterruptRefused)
+    };
+    let by_hand = |run: ScriptedRun, why: &str| {
+        let turn = json!({ "turn": "t1" }).to_string();
+        let run = run.asked_as(9, 3_000, Class::InFlight, "interrupt", &turn);
+        run.answered(9, 3_020, Answer::refused(why.to_owned()))
+    };
+    let beside = |run: ScriptedRun| {
+        let other = json!({ "turn": "t2", "route": "broker" }).to_string();
+        let run = run.by("client2").asked_as(2, 5_000, Class::InFlight, "task", &other);
+        let saw = begins("turn-2").into();
+        run.user(5_100, EventKind::Observed { stream: "t2-2".into(), saw })
+    };
+    let why = format!("{RUNS_ON} (code -32600)");
+    let one = beside(by_hand(refused(3_010), &why));
+    breaks(&one, one_client_works, "while that of call 1 ran");
+    // Any other refusal may be that of an interrupt of the client, which then leaves.
+    holds(&beside(refused(3_010)), one_client_works);
+    holds(&beside(by_hand(refused(3_021), &why)), one_client_works);
+    holds(&beside(by_hand(refused(3_010), "no such turn (code -32600)")), one_client_works);
+    let two = notes(refused(3_010), 3_010, TurnNote::InterruptRefused);
+    holds(&beside(by_hand(two, &why)), one_client_works);
 }

@@ -35,6 +35,8 @@ struct Work<'s> {
     asked: Time,
     /// When its user ended it, or its client.
     stopped: Option<Time>,
+    /// From when to when its user tried in vain to interrupt it over a second connection, each time.
+    by_hand: Vec<(Time, Time)>,
     notes: &'s [(Time, &'s TurnNote)],
 }
 
@@ -53,11 +55,6 @@ impl Work<'_> {
         let set = story.cx.plan.limits.over(LIMITS);
         let answered = self.when(|note| *note == TurnNote::Answered { is_final: true });
         let inferred = answered.map(|at| at + limits::turn(&set).inference);
-        // A client that gives the turn up leaves also if the app-server refuses to interrupt it.
-        let is_given_up = |note: &TurnNote| {
-            matches!(note, TurnNote::Interrupted | TurnNote::InterruptRefused | TurnNote::Left)
-        };
-        let interrupted = self.when(is_given_up);
         // The broker gives up a start without an answer, and a turn that takes too long.
         let setup = setup::turn(story.cx.plan, self.name);
         let request = limits::connection(&set).request;
@@ -66,11 +63,33 @@ impl Work<'_> {
             || held + setup.answers_after() + news(story.cx) >= request;
         let patience = if is_late { request } else { limits::broker(&set).turn };
         let given_up = self.asked + patience;
-        [self.over(), self.stopped, inferred, interrupted, Some(given_up)]
+        [self.over(), self.stopped, inferred, self.interrupted(), Some(given_up)]
             .into_iter()
             .flatten()
             .min()
     }
+
+    /// Returns when its client or the app-server gave it up. A client leaves also if the app-server refuses
+    /// to interrupt the turn. It stays if the user asked for that over a second connection.
+    fn interrupted(&self) -> Option<Time> {
+        let mut by_hand = self.by_hand.clone();
+        let mut is_by_hand = |at: Time| {
+            let own = by_hand.iter().position(|(from, to)| (*from..=*to).contains(&at));
+            own.map(|n| by_hand.remove(n)).is_some()
+        };
+        let given_up = self.notes.iter().find(|(at, note)| match note {
+            TurnNote::Interrupted | TurnNote::Left => true,
+            TurnNote::InterruptRefused => !is_by_hand(*at),
+            _ => false,
+        });
+        given_up.map(|(at, _)| *at)
+    }
+}
+
+/// Returns from when to when users of a host tried in vain to interrupt a turn over a second connection.
+fn by_hand(story: &Story<'_>, host: &str, turn: &str) -> Vec<(Time, Time)> {
+    let own = story.refused_by_hand.iter().filter(|(.., on, name)| *on == host && *name == turn);
+    own.map(|(from, to, ..)| (*from, *to)).collect()
 }
 
 fn works<'s>(story: &'s Story<'_>) -> Vec<Work<'s>> {
@@ -79,6 +98,7 @@ fn works<'s>(story: &'s Story<'_>) -> Vec<Work<'s>> {
         name: run.turn(),
         asked: run.asked,
         stopped: [run.abandoned, run.cancelled].into_iter().flatten().min(),
+        by_hand: by_hand(story, run.host, run.turn()),
         notes: &run.notes,
     });
     let jobs = story.jobs.jobs.values().map(|job| Work {
@@ -86,6 +106,7 @@ fn works<'s>(story: &'s Story<'_>) -> Vec<Work<'s>> {
         name: job.turn(),
         asked: job.asked,
         stopped: [job.unwanted(), job.worker_ended()].into_iter().flatten().min(),
+        by_hand: Vec::new(),
         notes: &job.notes,
     });
     runs.chain(jobs).collect()
