@@ -67,6 +67,7 @@ mod presence;
 mod questions;
 mod refusals;
 mod replicas;
+mod room;
 mod states;
 mod storage;
 mod story;

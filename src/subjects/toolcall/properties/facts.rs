@@ -103,6 +103,13 @@ impl CallStory<'_> {
     pub(super) fn has_decision(&self, approves: bool, by: Time) -> bool {
         self.decisions.iter().any(|(at, decision)| *at <= by && *decision == approves)
     }
+
+    /// Returns whether its tool has begun on a host more often than it has ended there.
+    pub(super) fn is_at_work(&self, host: &str) -> bool {
+        let begins = self.begins.iter().filter(|(_, on)| *on == host).count();
+        let own = self.tools.iter().filter(|(_, on, _)| *on == host);
+        own.filter(|(.., work)| *work != ToolWork::Begins).count() < begins
+    }
 }
 
 /// A call that the host failed because its owner was absent.

@@ -1,13 +1,14 @@
 //! Properties of connections and questions: a client reconnects, a healthy connection is kept, and
 //! every request ends in time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::actions::is_remembered;
 use super::facts::{UserOperation, text};
+use super::room::may_fill;
 use super::story::{Story, window};
-use crate::history::{Call, EventKind, Time};
+use crate::history::{Call, ConnIndex, EventKind, Time};
 use crate::property::path::{NEVER, crowded, full_intervals};
 use crate::property::violation::{fields, kinds};
 use crate::property::{About, CheckContext, Violation, ViolationFields};
@@ -182,6 +183,9 @@ fn has_moved_in(story: &Story<'_>, call: Call, answered: Time) -> bool {
         && !story.asked.range(call..).filter(|_| is_repeated).filter(is_before).any(makes_unsure)
 }
 
+/// The reason for which a host closes a connection that is behind.
+const BEHIND: &str = "the client is too far behind";
+
 /// A connection is not given up if both ends could always receive data over it.
 pub(super) fn healthy_is_kept(story: &Story<'_>) -> Vec<Violation> {
     if has_puppet(story.cx) {
@@ -189,7 +193,8 @@ pub(super) fn healthy_is_kept(story: &Story<'_>) -> Vec<Violation> {
     }
     let detection = story.cx.guarantees.detection * 2 + story.moment();
     let mut connected: BTreeMap<&str, Time> = BTreeMap::new();
-    let mut behind = false;
+    let mut opened: BTreeMap<&str, ConnIndex> = BTreeMap::new();
+    let mut behind: BTreeSet<ConnIndex> = BTreeSet::new();
     let mut found = Vec::new();
     for event in judged(story.cx) {
         match &event.what {
@@ -201,12 +206,27 @@ pub(super) fn healthy_is_kept(story: &Story<'_>) -> Vec<Violation> {
             | EventKind::Died { .. } => {
                 connected.remove(host(event));
             }
-            EventKind::Milestone { name: "toolcall.host.behind", .. } => behind = true,
+            EventKind::Milestone { name: "toolcall.client.opened", fields } => {
+                if let Some(conn) = ConnIndex::from_fields(fields) {
+                    opened.insert(host(event), conn);
+                }
+            }
+            // That is true only if the link to the window had no room.
+            EventKind::Milestone { name: "toolcall.host.cut", fields }
+                if text(fields, "why") == BEHIND =>
+            {
+                let full = ConnIndex::from_fields(fields).filter(|conn| {
+                    let known = story.cx.history.conns.get(conn.0);
+                    known.is_some_and(|known| may_fill(story, known.client.as_str(), event.at))
+                });
+                behind.extend(full);
+            }
             EventKind::Milestone { name: "toolcall.client.lost", .. } => {
                 let was = connected.remove(host(event));
                 let closes = Time(event.at.0 + 1_000) >= story.until;
+                let is_behind = opened.get(host(event)).is_some_and(|conn| behind.contains(conn));
                 if was.is_some()
-                    && !behind
+                    && !is_behind
                     && !closes
                     && story.is_calm(host(event), event.at.before(detection), event.at)
                 {

@@ -345,10 +345,14 @@ impl<'a> Story<'a> {
             return self.calls.push(call);
         }
         let until = self.news_until(*by, host, at);
-        let is_it = |call: &&mut CallStory<'_>| {
-            call.turn == turn && call.id == id && Some(call.began) <= until
-        };
-        let Some(call) = self.calls.iter_mut().rev().find(is_it) else { return };
+        let is_it = |call: &CallStory<'_>| call.turn == turn && call.id == id;
+        // A tool ends for the call for which it began: the next host may have accepted the window since,
+        // before the window knows.
+        let is_end = matches!(what, Became::Works(ToolWork::Ends | ToolWork::Stopped));
+        let begun = |call: &CallStory<'_>| is_end && is_it(call) && call.is_at_work(host);
+        let known = |call: &CallStory<'_>| is_it(call) && Some(call.began) <= until;
+        let own = self.calls.iter().rposition(begun).or_else(|| self.calls.iter().rposition(known));
+        let Some(call) = own.and_then(|n| self.calls.get_mut(n)) else { return };
         match (by, what) {
             (By::Agent, Became::Over(end)) => {
                 call.over.get_or_insert((at, end));

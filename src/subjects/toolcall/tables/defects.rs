@@ -356,6 +356,8 @@ pub const DEFECTS: &[DefectDoc] = &[
         "a call whose result the host has not confirmed counts as a running tool", "derived"),
     defect("LateSubscriptionsTakeOthersAlong", "late-subscriptions-take-others-along", &["expect"],
         "a subscription without an answer in time also ends a later one to the same channel", "found by a walk through the code"),
+    defect("ReadersAreBehind", "readers-are-behind", &["healthy_is_kept"],
+        "the host closes a connection that has read everything when the log drops an action", "derived"),
     defect("UnsubscribedActionsAreDropped", "unsubscribed-actions-are-dropped", &["expect"],
         "a client that unsubscribes forgets its actions in the channel that have no answer, and does not repeat them", "derived"),
     // -- the connection, as with exec

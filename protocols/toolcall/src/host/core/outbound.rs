@@ -86,10 +86,12 @@ impl HostCore {
             matches!(transport.stage, Stage::Live(_)) && transport.over != Some(CloseReason::Behind)
         };
         for (conn, transport) in &mut self.transports {
-            if transport.cursor < goes
-                && live(transport)
-                && !transport.retain_pending(&self.log, goes, self.limits.log_bytes)
-            {
+            let is_behind = |transport: &mut Transport| {
+                transport.cursor < goes
+                    && !transport.retain_pending(&self.log, goes, self.limits.log_bytes)
+            };
+            // The bug: a connection that has read everything is behind, too.
+            if live(transport) && (is_behind(transport) || defect!(ReadersAreBehind)) {
                 milestone!("toolcall.host.behind", conn = conn.0);
                 transport.over = Some(CloseReason::Behind);
                 transport.kept.clear();

@@ -311,8 +311,13 @@ impl HostCore {
         let Some(SnapshotState::Session(state)) = self.state(&session) else {
             return refused(code::SESSION_NOT_FOUND, "there is no such session");
         };
-        if self.channels.contains_key(&name) {
-            return refused(code::EXISTS, "a channel with that name already exists");
+        if let Some(known) = self.channels.get(&name) {
+            if known.state.is_some() || known.session.is_some() {
+                return refused(code::EXISTS, "a channel with that name already exists");
+            }
+            // A client has asked for a channel of that name, and the archive has not answered yet.
+            let why = "it is unknown whether a channel with that name exists";
+            return refused(code::CONFLICT, why);
         }
         if state.chats.len() >= self.limits.chats {
             return refused(code::CONFLICT, "there are too many chats");

@@ -98,6 +98,33 @@ fn a_result_ends_its_call_as_soon_as_it_can_be_reported() {
     assert_eq!((late(Some(3_000)), late(None)), (0, 1));
 }
 
+/// The next host gives another call the same name. It has accepted the window, which does not know yet.
+#[test]
+fn the_end_of_a_tool_counts_for_the_call_for_which_it_began() {
+    let ends = |begun: Option<u64>| {
+        let run = here_until(Some(3_000)).conn(2, 5_600, None).by("client2").conn(1, 4_000, None);
+        let fields = [("conn", "3"), ("client", "client2")];
+        let run = milestone(run, 4_100, "server", "toolcall.host.initialized", &fields);
+        let run = calls(run, 1_000, "call-1", "client");
+        let run = match begun {
+            Some(ms) => saw(run, ms, "client", "t1", "tool: call-1 begins"),
+            None => run,
+        };
+        let run = run.died("server", 3_000).started("server", 3_100);
+        let run = accepted(calls(run, 5_000, "call-1", "client2"), 6_000, "2");
+        saw(run, 6_100, "client", "t1", "tool: call-1 ends")
+    };
+    holds(&ends(Some(2_000)), results_count);
+    assert_eq!(
+        violations(&ends(Some(6_050)), results_count),
+        ["t1: call-1 had not ended by 7.340 s, although its tool ended on client at 6.100 s"]
+    );
+    assert_eq!(violations(&ends(None), results_count).len(), 1);
+    // The tool of the first call ends only once.
+    let stopped = saw(ends(Some(2_000)), 2_500, "client", "t1", "tool: call-1 is stopped");
+    assert_eq!(violations(&stopped, results_count).len(), 1);
+}
+
 #[test]
 fn a_call_is_assigned_to_a_client_that_can_run_it() {
     let gone_at = |ms| {

@@ -72,6 +72,38 @@ fn a_healthy_connection_is_kept() {
     holds(&lost(connected.kills(49_000, 51_000)), healthy_is_kept);
 }
 
+/// What the host says of a connection counts for that one only, and only if its link may have had no room.
+#[test]
+fn a_connection_is_behind_only_if_its_link_may_have_been_full() {
+    let run = |conn: &str, kib: usize, ms: u64| {
+        let scripted = history().conn(1, 10, None).by("client2").conn(1, 10, None).by("client");
+        let fields = [("conn", "1"), ("client", "client")];
+        let scripted = milestone(scripted, 20, "client", "toolcall.client.opened", &fields);
+        let fields = [("generation", "1")];
+        let scripted = milestone(scripted, 100, "client", "toolcall.client.connected", &fields);
+        let scripted = scripted.produced("t1", ms, &"x".repeat(kib << 10));
+        let fields = [("conn", conn), ("why", "the client is too far behind")];
+        let scripted = milestone(scripted, 50_000, "server", "toolcall.host.cut", &fields);
+        let fields = [("generation", "1")];
+        milestone(scripted, 50_010, "client", "toolcall.client.lost", &fields)
+    };
+    let losses = |scripted: &ScriptedRun| violations(scripted, healthy_is_kept).len();
+    holds(&run("1", 20, 49_900), healthy_is_kept);
+    holds(&run("1", 20, 50_000 - MOMENT), healthy_is_kept);
+    assert_eq!(losses(&run("1", 20, 49_999 - MOMENT)), 1);
+    assert_eq!(losses(&run("1", 0, 49_900)), 1);
+    assert_eq!(losses(&run("2", 20, 49_900)), 1);
+    // A state with all these words may be the answer to an operation.
+    let asks = |ms| run("1", 20, 1_000).asked_as(1, ms, Class::InFlight, "watch", "{}");
+    holds(&asks(50_000 - MOMENT), healthy_is_kept);
+    assert_eq!(losses(&asks(49_999 - MOMENT)), 1);
+    // A host that keeps little closes a connection if more occurs at once.
+    let mut scripted = run("1", 3, 49_900);
+    assert_eq!(losses(&scripted), 1);
+    scripted.plan.limits.set("host.log-bytes", LimitValue::Bytes(4 << 10));
+    holds(&scripted, healthy_is_kept);
+}
+
 #[test]
 fn a_fault_of_a_generation_may_affect_a_later_connection_with_the_same_number() {
     let lost = |conn: Conn| {

@@ -334,6 +334,19 @@ fn a_session_and_a_chat_are_created_once() {
     );
 }
 
+/// A client subscribes to it, and the archive has not answered yet.
+#[test]
+fn a_chat_that_may_exist_is_not_created() {
+    let (mut host, conn) = Host::with_chat("a", &[]);
+    host.restores = Some(Vec::new());
+    let looks = host.request(conn, "subscribe", json!({ "channel": "d" }));
+    let chat = json!({ "channel": "s", "chat": "d" });
+    assert_eq!(host.ask(conn, "createChat", chat.clone())["error"]["code"], -32011);
+    host.restored("d");
+    assert_eq!(host.answer(conn, looks).unwrap()["error"]["code"], -32008);
+    assert!(host.ask(conn, "createChat", chat)["error"].is_null());
+}
+
 #[test]
 fn a_new_chat_without_a_subscriber_is_not_in_memory() {
     let (mut host, conn) = Host::with_chat("a", &[]);
