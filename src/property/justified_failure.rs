@@ -41,7 +41,7 @@
 
 use std::time::Duration;
 
-use crate::history::{Class, Data, Ending, Time};
+use crate::history::{Class, Data, Ending, Stream, Time};
 
 use super::bounded_ending::may_wait_for_others_to_act;
 use super::facts::{CallEnding, CallFacts, Facts};
@@ -275,20 +275,12 @@ impl FailureSite<'_> {
         let faults = path.fault_begins().filter(|began| *began > last);
         let waits: Vec<_> =
             std::iter::once(last).chain(faults).map(|at| (at, at + guarantees.takeover)).collect();
-        let (host, stream) = match self.what {
-            FailedItem::View(view) => (view.host, Some(view.stream.clone())),
-            FailedItem::Call(call) => {
-                let earlier = facts.calls.iter().take_while(|other| other.call < call.call);
-                let own: Vec<_> = earlier
-                    .filter(|other| other.host == call.host)
-                    .map(|other| other.operation)
-                    .collect();
-                (call.host, (guarantees.reads)(call.host, &own, call.operation))
-            }
+        let (host, streams) = match self.what {
+            FailedItem::View(view) => (view.host, vec![view.stream.clone()]),
+            FailedItem::Call(call) => (call.host, streams_read_by(facts, call)),
         };
         let others = facts.views.iter();
-        let others =
-            others.filter(|other| other.host != host && Some(other.stream) == stream.as_ref());
+        let others = others.filter(|other| other.host != host && streams.contains(other.stream));
         let held = others.filter_map(|other| {
             let (_, opened, _) = other.opened?;
             let ended = other.ending().map(|(_, at, _)| at);
@@ -398,6 +390,21 @@ impl FailureSite<'_> {
         let enough = Time::from(path.recovery_window(facts.guarantees(), from, self.at));
         Phrase::new(&CALM, fields! { calm, until, enough })
     }
+}
+
+/// Returns the streams that a call may read, as the earlier calls of its host name them. A host that died
+/// as it was asked may not remember the call.
+fn streams_read_by(facts: &Facts<'_>, call: &CallFacts<'_>) -> Vec<Stream> {
+    let earlier = facts.calls.iter().take_while(|other| other.call < call.call);
+    let own: Vec<_> = earlier.filter(|other| other.host == call.host).collect();
+    let has_effect =
+        |other: &CallFacts<'_>| facts.effects.iter().any(|effect| effect.call == other.call);
+    let is_kept = |other: &CallFacts<'_>| other.orphaned != Some(other.at) || has_effect(other);
+    let all: Vec<_> = own.iter().map(|other| other.operation).collect();
+    let kept: Vec<_> =
+        own.iter().filter(|other| is_kept(other)).map(|other| other.operation).collect();
+    let reads = facts.guarantees().reads;
+    [all, kept].iter().filter_map(|earlier| reads(call.host, earlier, call.operation)).collect()
 }
 
 /// Evaluates (a) for a client that fails at `end`. The time before the run counts as fault-free.

@@ -817,3 +817,22 @@ fn another_reader_leaves_less_time_where_readers_exclude_each_other() {
     let calm = calm.by("client2").opened("s1", 2, 0).by("client").opened("s1", 1, 5_000);
     judged(&fails(calm, 31_000), Is::Unjustified);
 }
+
+#[test]
+fn a_host_that_died_as_it_was_asked_may_not_remember_the_call() {
+    // A call reads the stream with the number of the calls before it. Another client reads `s1`.
+    let run = |asked| {
+        let run = history().guarantees(|guarantees| {
+            guarantees.takeover = Duration::from_secs(30);
+            guarantees.reads = |_, earlier, _| Some(format!("s{}", earlier.len()).as_str().into());
+        });
+        let run = run.by("client2").opened("s1", 2, 0).completed("s1", 20_000, "exit 0");
+        let run = run.by("client").asked(3, 1_000).asked(5, asked);
+        let run = run.died("client", 4_000).started("client", 4_010);
+        run.asked(7, 5_000).kills(21_000, 31_000).failed(7, 31_000, "lost")
+    };
+    judged(&run(4_000), Is::Justified);
+    judged(&run(3_999), Is::Unjustified);
+    // With an effect, it was asked for before the death.
+    judged(&run(4_000).effect(5, 4_000, "s2"), Is::Unjustified);
+}

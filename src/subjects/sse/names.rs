@@ -27,6 +27,14 @@ pub(super) fn server_endpoint() -> Endpoint {
 /// The suffixes of the names of streams that are parts of a command.
 pub(super) const PARTS: &[&str] = &["/stdout", "/stderr"];
 
+/// Returns the id of a command. `chosen`: the id that the user chose.
+pub(super) fn id_of(record: &str, chosen: Option<&str>) -> CommandId {
+    let own = record.replace('/', "_");
+    let id = chosen.unwrap_or(&own).parse::<CommandId>();
+    // A file can contain an id that is none. Then the user has no such command.
+    id.unwrap_or_else(|_| CommandId::random(0))
+}
+
 /// A command as one host names it.
 #[derive(Clone, Debug)]
 pub(super) struct Named {
@@ -40,10 +48,7 @@ impl Named {
     /// Returns the names of the n-th start of a process by a host. `id`: the id that the user chose.
     pub(super) fn nth(host: &str, process: &str, nth: u64, id: Option<&str>) -> Self {
         let record = records::name(host, process, nth);
-        let own = record.replace('/', "_");
-        let id = id.unwrap_or(&own).parse::<CommandId>();
-        // A file can contain an id that is none. Then the user has no such command.
-        let id = id.unwrap_or_else(|_| CommandId::random(0));
+        let id = id_of(&record, id);
         Self { record, id }
     }
 

@@ -105,6 +105,13 @@ pub(super) enum SseNote {
     AfterTheEnding(String),
 }
 
+impl SseNote {
+    /// Whether a follower returned it as an item.
+    pub(super) fn is_item(&self) -> bool {
+        matches!(self, Self::Gap { .. } | Self::Output { .. } | Self::Ended { .. })
+    }
+}
+
 impl fmt::Display for SseNote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -196,8 +203,8 @@ impl fmt::Display for SeenEvents {
 pub(super) struct SeenLogs {
     /// The output.
     pub(super) output: String,
-    /// The range of the first gap.
-    pub(super) gap: Option<String>,
+    /// The gaps, in order.
+    pub(super) gaps: Vec<Gap>,
     /// The cursor after the last page.
     pub(super) next: u64,
     /// Whether the cursor after each page names a run.
@@ -209,7 +216,7 @@ pub(super) struct SeenLogs {
 impl fmt::Display for SeenLogs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} bytes of logs up to event {}", self.output.len(), self.next)?;
-        if let Some(gap) = &self.gap {
+        for gap in &self.gaps {
             write!(f, ", without {gap}")?;
         }
         f.write_str(if self.whole { ", complete" } else { "" })

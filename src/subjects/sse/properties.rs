@@ -33,6 +33,7 @@ mod asked;
 mod followers;
 mod gaps;
 mod held;
+mod logs;
 mod refusals;
 mod server;
 mod sessions;
@@ -69,7 +70,7 @@ story_properties! {
         "the state of a command is the real one";
     "endings_are_true" as asked::endings_are_true, asked::ENDINGS_ARE_TRUE:
         "a user learns that a command ended because of its time limit exactly if it did";
-    "logs_are_true" as asked::logs_are_true, asked::LOGS_ARE_TRUE:
+    "logs_are_true" as logs::logs_are_true, logs::LOGS_ARE_TRUE:
         "the logs of a command are what it printed, in order";
     "refusal_is_true" as asked::refusal_is_true, asked::REFUSAL_IS_TRUE:
         "a server that runs on has each command that it started, and its log for the stated time";

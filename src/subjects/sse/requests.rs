@@ -179,13 +179,18 @@ pub(super) async fn logs(
 ) {
     let until = Instant::now() + wait;
     let asked = async {
-        let mut seen =
-            SeenLogs { output: String::new(), gap: None, next: 0, has_run: true, whole: false };
+        let mut seen = SeenLogs {
+            output: String::new(),
+            gaps: Vec::new(),
+            next: 0,
+            has_run: true,
+            whole: false,
+        };
         let mut cursor = Cursor::START;
         loop {
             let page = client.logs(&named.id, cursor).await?;
             seen.output.push_str(&String::from_utf8_lossy(&page.output));
-            seen.gap = seen.gap.take().or(page.gap.map(|gap| gap.to_string()));
+            seen.gaps.extend(page.gap);
             let moved = page.next.after > cursor.after;
             (cursor, seen.next) = (page.next, page.next.after);
             seen.has_run &= cursor.epoch.is_some();

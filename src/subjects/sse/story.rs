@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::limits::{self, LIMITS};
-use super::names::{Named, PARTS, SERVER};
+use super::names::{Named, PARTS, SERVER, id_of};
 use super::notes::{ServerCounted, SseNote};
 use super::operations::{CommandName, SseOperation};
 use crate::history::{
@@ -19,6 +19,7 @@ use crate::subjects::records;
 use crate::world::process::{Setup, TABLE};
 use reknit_sse::limits::{ClientLimits, ServerLimits};
 use reknit_sse::server::Counts;
+use reknit_sse::wire::CommandId;
 
 mod asked_to_end;
 
@@ -110,11 +111,12 @@ pub(super) struct Story<'a> {
     pub counted: Vec<(Time, &'a Counts)>,
     /// The connections to the server.
     pub connections: BTreeMap<ConnIndex, Connected<'a>>,
-    /// When the server did not know the command of a follower, and on which host the follower was.
-    pub unknown: Vec<(Time, &'a str)>,
+    /// When the server did not know the command of a follower, on which host the follower was, and the id
+    /// that it named.
+    pub unknown: Vec<(Time, &'a str, &'a str)>,
     /// Why followers lost connections: when, on which host, and why.
     pub losses: Vec<(Time, &'a str, &'a str)>,
-    /// When the users of each host received items.
+    /// When the users of each host received items, also after a gap.
     pub deliveries: BTreeMap<&'a str, Vec<Time>>,
     /// When the followers of each host began attempts.
     pub attempts: BTreeMap<&'a str, Vec<Time>>,
@@ -235,14 +237,27 @@ impl<'a> Story<'a> {
         })
     }
 
-    /// Returns a time at which the server did not know yet what it refused as unknown to a follower of a
-    /// host, which learned that at `learned`. An attempt takes at most its time.
-    pub fn unknown_at(&self, on: &str, learned: Time) -> Time {
+    /// Returns a time at which the server did not know yet the command that it refused as unknown to a
+    /// follower of a host, which learned that at `learned`. An attempt takes at most its time.
+    pub fn unknown_at(&self, on: &str, record: &str, learned: Time) -> Time {
         let from = learned.before(self.client.open_timeout);
-        let is_own = |(at, host): &&(Time, &str)| *host == on && (from..=learned).contains(at);
+        let id = self.id_of(record);
+        // The first, because the server may refuse last what the client has already given up.
+        let first = self.unknown.iter().find(|(at, host, named)| {
+            *host == on && *named == id.as_str() && (from..=learned).contains(at)
+        });
         // A launch in the same millisecond may follow the refusal.
         let before = Duration::from_millis(1);
-        self.unknown.iter().find(is_own).map_or(learned, |(at, _)| at.before(before))
+        first.map_or(learned, |(at, ..)| at.before(before))
+    }
+
+    /// Returns the id by which the server knows a command.
+    fn id_of(&self, record: &str) -> CommandId {
+        let chosen = self.starts_of(record).find_map(|start| match &start.operation {
+            SseOperation::Run { id, .. } => id.as_deref(),
+            _ => None,
+        });
+        id_of(record, chosen)
     }
 
     /// Whether the server ran without an end from one time to another.
@@ -325,7 +340,11 @@ impl<'a> Story<'a> {
                 ) = saw.downcast_ref()
                 {
                     self.sessions.insert(*call, session);
-                } else if let Some(note) = saw.downcast_ref() {
+                } else if let Some(note) = saw.downcast_ref::<SseNote>() {
+                    // After a gap, the history has no other entry for what the user receives.
+                    if note.is_item() {
+                        self.deliveries.entry(host(event)).or_default().push(at);
+                    }
                     let key = (host(event), stream.0.as_ref());
                     self.notes.entry(key).or_default().push((at, note));
                 }
@@ -544,7 +563,8 @@ impl<'a> Story<'a> {
                 // A connection for a single request has a label.
                 let conn = self.cx.history.conns.get(conn.0);
                 let conn = conn.filter(|conn| !conn.name.contains('/'));
-                self.unknown.extend(conn.map(|conn| (at, conn.client.as_str())));
+                let id = MilestoneValue::text(fields, "command").unwrap_or_default();
+                self.unknown.extend(conn.map(|conn| (at, conn.client.as_str(), id)));
             }
             "sse.server.late-close" => self.late_closes.push((at, conn)),
             "sse.server.replaced" | "sse.server.stuck" | "sse.server.evicted" => {

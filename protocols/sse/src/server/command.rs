@@ -150,8 +150,10 @@ impl Command {
         self.check(cursor)?;
         let (confirmed, taken) = (cursor.after, cursor.after);
         let state = StreamState { owner: owner.clone(), link, confirmed, taken };
+        let attached_at = self.defects.attached_at();
         let held = self.holder.attach(state, |held| {
-            let idle = now.saturating_duration_since(held.link.progress());
+            let progress = attached_at.unwrap_or_else(|| held.link.progress());
+            let idle = now.saturating_duration_since(progress);
             match (&owner, &held.owner) {
                 (Some(new), Some(old)) if new.supersedes(old) => return Ok(()),
                 (Some(new), Some(old)) if new == old || old.supersedes(new) => {
@@ -167,6 +169,7 @@ impl Command {
             Err(Refusal::Active { id: id.clone(), retry })
         })?;
         self.lost = None;
+        self.defects.attached(now);
         Ok(Attached {
             generation: held.generation,
             replaced: held.replaced.map(|old| old.link),
@@ -269,7 +272,8 @@ impl Command {
             match self.log.read(logs.next) {
                 Following::Gap(gap) => {
                     logs.gap = Some(gap);
-                    logs.next = gap.last;
+                    // The bug: the oldest event that is there is left out, too.
+                    logs.next = gap.last + u64::from(defect!(LogsSkipAfterGaps));
                 }
                 Following::Event(Record { event: Event::Output(_, bytes), .. }) => {
                     if !logs.output.is_empty() && logs.output.len() + bytes.len() > most {

@@ -107,8 +107,12 @@
 //! | – | `RunningLogsCrowd` | the logs of running commands count toward what the server holds of ended ones |
 //! | – | `WaitsForThePipes` | a command ends only when the processes that it has left behind close its pipes |
 //! | – | `OverheadIsFree` | output that may wait is let into the log as if it had no overhead |
+//! | – | `TakeoverCountsFromTheAttachment` | the time after which another client can take a stream counts from its attachment |
+//! | – | `NewestLogGoes` | for lack of room, the log of the command that ended last goes |
+//! | – | `LogsSkipAfterGaps` | after a gap, the logs leave out the oldest event that is there |
+//! | – | `InterruptHasNoGrace` | an interrupted command is killed at once |
 //!
-//! The branch of execd has all of them except B, the last 58, and `CommandDiesWithConnection`,
+//! The branch of execd has all of them except B, the last 62, and `CommandDiesWithConnection`,
 //! `NewestAlwaysWins` and `StaleCloseDetaches`.
 
 use std::sync::Arc;

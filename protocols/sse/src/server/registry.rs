@@ -244,11 +244,15 @@ impl Registry {
         }
         let mut ended = ended.into_iter();
         loop {
-            let (at, id, weight) = ended.next()?;
-            let over = at + retention <= now;
+            let due = ended.as_slice().first()?.0 + retention;
+            let over = due <= now;
             if !over && count <= self.limits.ended_commands && bytes <= self.limits.ended_bytes {
-                return Some(at + retention);
+                return Some(due);
             }
+            // The bug: for lack of room, the newest log goes.
+            let from_the_end = !over && defect!(NewestLogGoes);
+            let next = if from_the_end { ended.next_back() } else { ended.next() };
+            let (_, id, weight) = next?;
             // The bug: the room that this log has left is not noticed.
             if !defect!(CrowdingCountsOnce) {
                 (count, bytes) = (count - 1, bytes - weight);

@@ -385,7 +385,9 @@ impl Requests {
             Refusal::Cursor(crate::wire::CursorError::Future { .. }) => {
                 milestone!("sse.server.refused-future-cursor", conn)
             }
-            Refusal::UnknownCommand(_) => milestone!("sse.server.refused-unknown", conn),
+            Refusal::UnknownCommand(id) => {
+                milestone!("sse.server.refused-unknown", conn, command = id.as_str())
+            }
             Refusal::Expired(_) => milestone!("sse.server.refused-expired", conn),
             Refusal::TooMany(_) => milestone!("sse.server.refused-busy", conn),
             Refusal::Unauthorized => milestone!("sse.server.refused-unauthorized", conn),

@@ -9,7 +9,7 @@ use crate::property::{Violation, ViolationFields};
 use crate::subjects::judging::has_puppet;
 use crate::subjects::records;
 use crate::subjects::sse::names::OVERHEAD;
-use crate::subjects::sse::notes::{SeenLogs, SeenRefusal, SeenStatus, SseFailure, SseNote};
+use crate::subjects::sse::notes::{SeenRefusal, SeenStatus, SseFailure, SseNote};
 use crate::subjects::sse::operations::SseOperation;
 use crate::subjects::sse::story::{Process, Question, Story};
 use crate::subjects::sse::tables::is_execd;
@@ -38,14 +38,6 @@ kinds! {
     NOT_TIMED_OUT = "not-timed-out": "{subject:}{on} learned that the command ended because of its time limit, but no limit had passed {moment}";
     OTHER_TIME = "other-time": "{subject:}{on} learned that the command took {took} ms, but it took {least} to {most} ms {moment}";
     TIMED_OUT = "timed-out": "{subject:}{on} learned that the command was killed, but not that its time limit had passed {moment}";
-}
-
-kinds! {
-    pub(super) LOGS_ARE_TRUE;
-    OTHER_TEXT = "other-text": "{subject:}the logs are not what the process printed {moment}";
-    NOT_WHOLE = "not-whole": "{subject:}the logs end after {read} bytes, but the process printed {printed} {moment}";
-    NO_RUN = "no-run": "{subject:}the cursor after a part of the logs names no run {moment}";
-    FOREGROUND = "foreground": "{subject:}the server gave the logs of a command in the foreground {moment}";
 }
 
 kinds! {
@@ -262,45 +254,6 @@ fn untrue_time(
         .then(|| Violation::new("endings_are_true", record, at, &OTHER_TIME, data))
 }
 
-pub(super) fn logs_are_true(story: &Story<'_>) -> Vec<Violation> {
-    let untrue = story.questions.iter().filter_map(|question| {
-        let (at, answer) = question.answer?;
-        let logs = answer.done::<SeenLogs>()?;
-        let violation =
-            |kind, data| Some(Violation::new("logs_are_true", question.call, at, kind, data));
-        let started = story.questions.iter().find(|other| {
-            other.record == question.record && matches!(other.operation, SseOperation::Run { .. })
-        });
-        if matches!(
-            started.map(|started| &started.operation),
-            Some(SseOperation::Run { background: false, .. })
-        ) {
-            return violation(&FOREGROUND, fields! {});
-        }
-        if !logs.has_run && !has_puppet(story.cx) {
-            return violation(&NO_RUN, fields! {});
-        }
-        let process = process(story, question)?;
-        if logs.gap.is_some() {
-            return None;
-        }
-        let all: usize = process.lines.iter().flatten().map(|(_, line)| line.len()).sum();
-        if logs.whole && logs.output.len() != all && process.ended.is_some() {
-            let data = fields! { read: logs.output.len(), printed: all };
-            return violation(&NOT_WHOLE, data);
-        }
-        let [stdout, stderr] = &process.lines;
-        if !stderr.is_empty() {
-            return None;
-        }
-        let printed: Vec<u8> =
-            stdout.iter().flat_map(|(_, line)| line.whole().into_owned()).collect();
-        let is_other = !printed.starts_with(logs.output.as_bytes());
-        is_other.then(|| violation(&OTHER_TEXT, fields! {})).flatten()
-    });
-    untrue.collect()
-}
-
 pub(super) fn refusal_is_true(story: &Story<'_>) -> Vec<Violation> {
     let refused = story.questions.iter().filter_map(|question| {
         let (at, answer) = question.answer?;
@@ -333,7 +286,7 @@ pub(super) fn refusal_is_true(story: &Story<'_>) -> Vec<Violation> {
     let lost = story.notes.iter().flat_map(|((on, record), notes)| {
         notes.iter().filter_map(|(at, note)| match note {
             SseNote::Failed(SseFailure(Failure::NotFound | Failure::AnotherRun)) => {
-                Some((*at, story.unknown_at(on, *at), *record, Gone::Unknown))
+                Some((*at, story.unknown_at(on, record, *at), *record, Gone::Unknown))
             }
             _ => None,
         })
@@ -359,7 +312,6 @@ fn untrue(story: &Story<'_>, at: Time, asked: Time, record: &str, why: Gone) -> 
         return None;
     }
     let violation = |kind, data| Some(Violation::new("refusal_is_true", record, at, kind, data));
-    let crowded = is_crowded(story, at);
     match (why, process.ended) {
         // An execd chooses the ids, and no user can guess one.
         (Gone::Unknown, _) if is_execd(&story.cx.plan.defects) => None,
@@ -367,7 +319,8 @@ fn untrue(story: &Story<'_>, at: Time, asked: Time, record: &str, why: Gone) -> 
         (Gone::Unknown, _) => violation(&HAS_IT, fields! { launched }),
         (Gone::Expired, None) => violation(&NOT_OVER, fields! {}),
         (Gone::Expired, Some((ended, _))) => {
-            let is_early = at.since(ended) < story.server.ended_retention && !crowded;
+            let is_over = at.since(ended) >= story.server.ended_retention;
+            let is_early = !is_over && !is_crowded_out(story, at, ended);
             is_early.then(|| violation(&TOO_EARLY, fields! { ended })).flatten()
         }
     }
@@ -377,18 +330,51 @@ fn untrue(story: &Story<'_>, at: Time, asked: Time, record: &str, why: Gone) -> 
 fn is_forgotten(story: &Story<'_>, at: Time, ended: Time) -> bool {
     let over = story.processes.values().filter_map(|process| process.ended);
     let over = over.filter(|(over, _)| *over <= at).count();
-    let has_no_log = at.since(ended) >= story.server.ended_retention || is_crowded(story, at);
+    let is_over = at.since(ended) >= story.server.ended_retention;
+    let has_no_log = is_over || is_crowded_out(story, at, ended);
     has_no_log && over > story.server.forgotten_commands
 }
 
 /// Whether the server may have dropped a log for lack of room.
 pub(super) fn is_crowded(story: &Story<'_>, at: Time) -> bool {
-    let ended = story
-        .processes
-        .values()
-        .filter(|process| process.ended.is_some_and(|(ended, _)| ended <= at));
+    let starts = story.questions.iter();
+    let starts =
+        starts.filter(|question| matches!(question.operation, SseOperation::Run { .. })).count();
+    let (count, bytes) = ended_logs(story, |_, ended| ended <= at);
+    // A command that did not start is an ended one, too.
+    count.max(starts) > story.server.ended_commands || bytes > story.server.ended_bytes
+}
+
+/// Whether the server may have dropped the log of a command that ended at `ended` for lack of room. The log
+/// of the command that ended first goes first, so older ones do not count.
+fn is_crowded_out(story: &Story<'_>, at: Time, ended: Time) -> bool {
+    // Otherwise the server may learn of the ends in another order, or run commands of which the history
+    // says nothing.
+    if !story.is_prompt(at) || !story.cx.plan.puppets.is_empty() {
+        return is_crowded(story, at);
+    }
+    let (count, bytes) = ended_logs(story, |record, other| {
+        other <= at && story.waits_until(record, other) + LEARNS >= ended
+    });
+    // The history does not say when a command ended that did not start.
+    let is_missing = |question: &&Question<'_>| {
+        let starts =
+            matches!(question.operation, SseOperation::Run { .. } | SseOperation::Session { .. });
+        let process = story.processes.get(question.record.as_str());
+        starts && process.is_none_or(|process| process.launched.is_empty())
+    };
+    let missing = story.questions.iter().filter(is_missing).count();
+    count + missing > story.server.ended_commands
+        || bytes + missing * REQUEST > story.server.ended_bytes
+}
+
+/// Returns how many commands ended at such a time, and the weight of their logs and requests, at most.
+fn ended_logs(story: &Story<'_>, counts: impl Fn(&str, Time) -> bool) -> (usize, usize) {
     let (mut count, mut bytes) = (0, 0);
-    for process in ended {
+    for (record, process) in &story.processes {
+        if !process.ended.is_some_and(|(ended, _)| counts(record, ended)) {
+            continue;
+        }
         count += 1;
         // A long line is several events.
         let weights = process.lines.iter().flatten().map(|(_, line)| {
@@ -397,12 +383,7 @@ pub(super) fn is_crowded(story: &Story<'_>, at: Time) -> bool {
         });
         bytes += weights.sum::<usize>() + REQUEST;
     }
-    // A command that did not start is an ended one, too.
-    let starts = story
-        .questions
-        .iter()
-        .filter(|question| matches!(question.operation, SseOperation::Run { .. }));
-    count.max(starts.count()) > story.server.ended_commands || bytes > story.server.ended_bytes
+    (count, bytes)
 }
 
 pub(super) fn success_has_an_ending(story: &Story<'_>) -> Vec<Violation> {

@@ -51,11 +51,7 @@ pub(super) fn streams_stay(story: &Story<'_>) -> Vec<Violation> {
 /// Whether the users of a host read at once, and no other reader wants their streams.
 fn reads_alone(story: &Story<'_>, on: &str) -> bool {
     let own = |question: &&Question<'_>| question.host == on && follows(&question.operation);
-    let is_slow = |operation: &SseOperation| match operation {
-        SseOperation::Run { reads, .. } | SseOperation::Follow { reads, .. } => reads.is_some(),
-        _ => false,
-    };
-    story.questions.iter().filter(own).all(|question| {
+    let is_alone = story.questions.iter().filter(own).all(|question| {
         let others = story.questions.iter().filter(|other| {
             let takes = matches!(
                 other.operation,
@@ -64,7 +60,17 @@ fn reads_alone(story: &Story<'_>, on: &str) -> bool {
             let is_reader = takes || other.host != on && follows(&other.operation);
             is_reader && other.record == question.record
         });
-        !is_slow(&question.operation) && others.count() == 0
+        others.count() == 0
+    });
+    is_alone && reads_at_once(story, on)
+}
+
+/// Whether the users of a host read at once what they follow.
+pub(super) fn reads_at_once(story: &Story<'_>, on: &str) -> bool {
+    let mut own = story.questions.iter().filter(|question| question.host == on);
+    own.all(|question| match &question.operation {
+        SseOperation::Run { reads, .. } | SseOperation::Follow { reads, .. } => reads.is_none(),
+        _ => true,
     })
 }
 

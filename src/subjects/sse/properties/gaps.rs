@@ -34,22 +34,25 @@ kinds! {
 }
 
 /// The output of a process as events.
-struct Events<'a> {
+pub(super) struct Events<'a> {
     /// For each event of each pipe: when it was printed, and its bytes.
     pipes: [Vec<(Time, &'a Content)>; 2],
     /// Whether each line is one event.
-    is_plain: bool,
+    pub(super) is_plain: bool,
 }
 
 impl<'a> Events<'a> {
-    fn of(process: &Process<'a>, longest: usize) -> Self {
-        let is_line = |line: &Content| line.len() <= longest && line.whole().ends_with(b"\n");
+    pub(super) fn of(process: &Process<'a>, longest: usize) -> Self {
+        let is_line = |line: &Content| {
+            let end = line.whole().iter().position(|byte| *byte == b'\n');
+            line.len() <= longest && end.is_some_and(|end| end + 1 == line.len())
+        };
         let is_plain = process.lines.iter().flatten().all(|(_, line)| is_line(line));
         Self { pipes: process.lines.clone(), is_plain }
     }
 
     /// Returns how many events there were at a time, at most.
-    fn until(&self, at: Time, ended: Option<Time>) -> u64 {
+    pub(super) fn until(&self, at: Time, ended: Option<Time>) -> u64 {
         let printed =
             |pipe: &Vec<(Time, &Content)>| pipe.iter().filter(|(line, _)| *line <= at).count();
         let ending = ended.is_some_and(|ended| ended <= at);
@@ -146,7 +149,7 @@ pub(super) fn positions_follow(story: &Story<'_>) -> Vec<Violation> {
 }
 
 /// Whether the server could drop the last event of a gap, when there were `known` events.
-fn may_drop(story: &Story<'_>, events: &Events<'_>, gap: Gap, known: u64) -> bool {
+pub(super) fn may_drop(story: &Story<'_>, events: &Events<'_>, gap: Gap, known: u64) -> bool {
     let since = known - gap.last + 1;
     since > story.server.retained_events as u64
         || since * events.heaviest() > story.server.retained_bytes as u64

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::followers::reads_at_once;
 use crate::history::{Answer, Call, ConnIndex, Data, EventKind, ProcessOutcome, Time};
 use crate::process::{KILL, TERMINATE};
 use crate::property::Violation;
@@ -30,6 +31,7 @@ kinds! {
     pub(super) TAKEOVER_IS_DUE;
     OLDER = "older": "{subject:}a stream of an older connection replaced one of a newer connection that was attached at {attached} {moment}";
     TOO_EARLY = "too-early": "{subject:}a stream of {new} replaced one of {old} that was attached at {attached} {moment}";
+    HEALTHY = "healthy": "{subject:}a stream of {new} replaced one of {old} that was attached at {attached} and made progress {moment}";
 }
 
 kinds! {
@@ -150,17 +152,32 @@ pub(super) fn takeover_is_due(story: &Story<'_>) -> Vec<Violation> {
         let (at, old) = attached.replaced?;
         let before = story.attached.get(&old)?.at;
         let (new_host, old_host) = (host(*conn)?, host(old)?);
-        // Connections are numbered in the order in which they were opened.
-        let kind = match new_host == old_host {
-            false => &TOO_EARLY,
-            true if conn.0 < old.0 => &OLDER,
-            true => return None,
-        };
         let is_early = at.since(before) < story.server.takeover_after;
+        let kind = match new_host == old_host {
+            false if is_early => &TOO_EARLY,
+            false if makes_progress(story, old, at) => &HEALTHY,
+            // Connections are numbered in the order in which they were opened.
+            true if is_early && conn.0 < old.0 => &OLDER,
+            _ => return None,
+        };
         let data = fields! { new: new_host, old: old_host, attached: before };
-        is_early.then(|| Violation::new("takeover_is_due", new_host, at, kind, data))
+        Some(Violation::new("takeover_is_due", new_host, at, kind, data))
     });
     early.collect()
+}
+
+/// Whether the connection of a stream has certainly taken bytes a short time ago: there was no fault, its user
+/// reads at once, and the server sends a sign of life more often than others may take the stream.
+fn makes_progress(story: &Story<'_>, conn: ConnIndex, at: Time) -> bool {
+    let Some(conn) = story.cx.history.conns.get(conn.0) else { return false };
+    // A connection for a single request has a label. Nobody may read from it.
+    let is_read = !conn.name.contains('/') && reads_at_once(story, conn.client.as_str());
+    let takes = story.cx.plan.latency.1 * 4 + Duration::from_millis(100);
+    let is_calm = story.first_fault.is_none_or(|fault| fault > at);
+    // The client of a puppet reads as its script says.
+    let has_puppets = !story.cx.plan.puppets.is_empty();
+    let beats = story.server.heartbeat + takes < story.server.takeover_after;
+    is_read && is_calm && beats && !has_puppets
 }
 
 /// How long after a late close its effect can be seen.
@@ -267,7 +284,9 @@ pub(super) fn command_lives_on(story: &Story<'_>) -> Vec<Violation> {
             _ => false,
         });
         let own = story.setup(record).exit.0 == ProcessEnd::Signal(signal) && signal == KILL;
-        let asked = story.interrupts.get(*record).is_some_and(|asked| *asked <= at);
+        // The server may kill it only after its grace, which begins when the server has the request.
+        let grace = if signal == KILL { story.server.interrupt_grace } else { Duration::ZERO };
+        let asked = story.interrupts.get(*record).is_some_and(|asked| *asked + grace <= at);
         // Before that, its server lived, and no fault kills processes.
         let is_unasked = !limited
             && !own

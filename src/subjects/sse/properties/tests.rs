@@ -12,12 +12,14 @@ use crate::report::sentence;
 use crate::schedule::{Fault, Host, LimitValue, MilestoneValue, faults};
 use crate::subject::Subject;
 use crate::subjects::sse::Sse;
-use crate::subjects::sse::notes::{
-    SeenEvents, SeenLogs, SeenRefusal, SeenStatus, SseFailure, SseNote,
-};
+use crate::subjects::sse::notes::{SeenEvents, SeenRefusal, SeenStatus, SseFailure, SseNote};
 use crate::subjects::sse::story::Story;
 use reknit_sse::client::{Failure, Loss, Refused};
 use reknit_sse::wire::{CommandStatus, Ending, Gap};
+
+mod gone;
+mod logs;
+mod streams;
 
 type Property = fn(&Story<'_>) -> Vec<Violation>;
 
@@ -153,18 +155,6 @@ fn a_conflict_has_another_reader() {
 }
 
 #[test]
-fn a_stream_is_taken_over_late() {
-    let taken = |ms| {
-        let conns = started().conn(1, 100, None).by("client2").conn(1, 200, None).by("client");
-        let first = milestone(conns, 1_000, "sse.server.attached", &[("conn", 1)]);
-        let second = milestone(first, ms, "sse.server.attached", &[("conn", 2)]);
-        milestone(second, ms, "sse.server.fenced", &[("conn", 2), ("old", 1)])
-    };
-    breaks(&taken(2_000), server::takeover_is_due, "a stream of client2 replaced one of client");
-    holds(&taken(11_001), server::takeover_is_due);
-}
-
-#[test]
 fn a_late_close_ends_no_other_stream() {
     // Connection 2 replaces connection 1, whose end the server learns at 3 s.
     let late = || {
@@ -197,9 +187,15 @@ fn a_reader_delays_no_process() {
 
 #[test]
 fn a_command_ends_by_itself_or_for_a_user() {
-    let killed = |scripted: ScriptedRun| scripted.ended("p1", 1_500, ProcessOutcome::Signal(9));
-    breaks(&killed(started()), server::command_lives_on, "signal 9 ended the process");
-    holds(&killed(asks(started(), 1_200, "interrupt")), server::command_lives_on);
+    let killed = |scripted: ScriptedRun, ms, signal| {
+        scripted.ended("p1", ms, ProcessOutcome::Signal(signal))
+    };
+    let asked = || asks(started(), 1_200, "interrupt");
+    breaks(&killed(started(), 1_500, 9), server::command_lives_on, "signal 9 ended the process");
+    holds(&killed(asked(), 1_500, 15), server::command_lives_on);
+    // The grace is 3 s.
+    breaks(&killed(asked(), 4_199, 9), server::command_lives_on, "signal 9 ended the process");
+    holds(&killed(asked(), 4_200, 9), server::command_lives_on);
     holds(&exited(), server::command_lives_on);
 }
 
@@ -243,10 +239,6 @@ fn the_state_of_a_command_is_the_real_one() {
     breaks(&seen(exited(), ended(7)), asked::status_is_true, "the true one is exit 0");
     holds(&seen(exited(), ended(0)), asked::status_is_true);
     holds(&seen(started(), running()), asked::status_is_true);
-}
-
-fn logs() -> SeenLogs {
-    SeenLogs { output: "a\n".to_owned(), gap: None, next: 1, has_run: true, whole: true }
 }
 
 /// In the session of `client-session/p1`, which ends at 1.5 s if it does, call 2 of the user asks to
@@ -351,60 +343,6 @@ fn a_deleted_session_ends_its_command() {
     breaks(&second(5_100), server::command_lives_on, "signal 15 ended the process");
     let given_up = run().failed_stream("client-session/p1", 4_000, "the connection ended");
     holds(&killed(given_up), server::command_lives_on);
-}
-
-#[test]
-fn the_logs_of_a_command_are_what_it_printed() {
-    let background = || {
-        history()
-            .asked_as(1, 100, Class::Durable, "run", r#"{"process":"p1","background":true}"#)
-            .effect(1, 110, "p1")
-            .produced("p1/stdout", 1_000, "a\n")
-            .ended("p1", 1_500, ProcessOutcome::Exit(0))
-    };
-    let seen = |scripted: ScriptedRun, output: &str| {
-        let logs = SeenLogs { output: output.to_owned(), ..logs() };
-        let asked =
-            scripted.asked_as(2, 2_000, Class::InFlight, "logs", r#"{"process":"p1","wait":"1s"}"#);
-        asked.answered(2, 2_100, Answer::Done(logs.into()))
-    };
-    let of_no_run = SeenLogs { has_run: false, ..logs() };
-    let of_no_run =
-        asks(background(), 2_000, "status").answered(2, 2_100, Answer::Done(of_no_run.into()));
-    breaks(&of_no_run, asked::logs_are_true, "names no run");
-    breaks(&seen(background(), "b\n"), asked::logs_are_true, "not what the process printed");
-    breaks(&seen(background(), ""), asked::logs_are_true, "end after 0 bytes");
-    breaks(&seen(exited(), "a\n"), asked::logs_are_true, "in the foreground");
-    holds(&seen(background(), "a\n"), asked::logs_are_true);
-}
-
-#[test]
-fn a_server_has_the_commands_that_it_started() {
-    let failed =
-        |scripted: ScriptedRun, ms, failure| scripted.failed_stream("p1", ms, SseFailure(failure));
-    let unknown = failed(started(), 1_200, Failure::NotFound);
-    breaks(&unknown, asked::refusal_is_true, "did not know the command");
-    let running = failed(started(), 1_200, Failure::Expired);
-    breaks(&running, asked::refusal_is_true, "of a command that runs");
-    let early = failed(exited(), 2_000, Failure::Expired);
-    breaks(&early, asked::refusal_is_true, "had ended only at 1.500 s");
-    holds(&failed(exited(), 302_000, Failure::Expired), asked::refusal_is_true);
-    let start = notes(started(), 1_200, SseNote::Failed(SseFailure(Failure::NotFound)));
-    breaks(&start, asked::refusal_is_true, "did not know the command");
-    let restarted = started().died("server", 1_100).started("server", 1_150);
-    holds(&failed(restarted, 1_200, Failure::NotFound), asked::refusal_is_true);
-}
-
-#[test]
-fn a_command_may_begin_while_the_refusal_of_its_repetition_is_on_its_way() {
-    let refused = |launched| {
-        let asked = history().asked_as(1, 100, Class::Durable, "run", r#"{"process":"p1"}"#);
-        let run = asked.conn(1, 110, None).effect(1, launched, "p1");
-        let run = milestone(run, 1_200, "sse.server.refused-unknown", &[("conn", 1)]);
-        notes(run, 1_210, SseNote::Failed(SseFailure(Failure::NotFound)))
-    };
-    holds(&refused(1_200), asked::refusal_is_true);
-    breaks(&refused(1_100), asked::refusal_is_true, "had launched it at 1.100 s");
 }
 
 #[test]

@@ -53,6 +53,10 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("OlderAttemptSupersedes", "older-attempt-supersedes", &["takeover_is_due"], "a delayed older attempt of a client takes its stream back", "derived from facts, I"),
     defect("TookIsInSeconds", "took-is-in-seconds", &["endings_are_true"], "the time that a command took is sent in seconds instead of milliseconds", "derived"),
     defect("BatchSharesAnId", "batch-shares-an-id", &["positions_follow"], "a standard client gets the id of the last event with all events that are sent together", "derived"),
+    defect("TakeoverCountsFromTheAttachment", "takeover-counts-from-the-attachment", &["takeover_is_due"], "the time without progress, after which another client can take a stream, counts from the attachment of the stream", "derived from facts, H"),
+    defect("NewestLogGoes", "newest-log-goes", &["refusal_is_true"], "for lack of room, the log of the command that ended last goes", "derived from facts, D"),
+    defect("LogsSkipAfterGaps", "logs-skip-after-gaps", &["logs_are_true"], "after a gap, the logs leave out the oldest event that is there", "derived from facts, E"),
+    defect("InterruptHasNoGrace", "interrupt-has-no-grace", &["command_lives_on"], "an interrupted command is killed at once", "derived"),
     // The requests, for server and client.
     defect("ListsAreObjects", "lists-are-objects", &["refusals_are_true"], "a start whose body is a list is accepted", "derived"),
     defect("ZerosAreText", "zeros-are-text", &["refusals_are_true"], "a start whose texts contain a zero character is accepted", "derived"),

@@ -40,7 +40,7 @@ pub const MILESTONES: &[MilestoneDoc] = &[
     milestone("sse.server.refused-malformed-cursor", &["conn"], "a cursor is not a cursor"),
     milestone("sse.server.refused-foreign-cursor", &["conn"], "a cursor is one of another run"),
     milestone("sse.server.refused-future-cursor", &["conn"], "a cursor lies in the future"),
-    milestone("sse.server.refused-unknown", &["conn"], "the server does not know the command"),
+    milestone("sse.server.refused-unknown", &["conn", "command"], "the server does not know the command"),
     milestone("sse.server.refused-expired", &["conn"], "the server no longer has the log of the command"),
     milestone("sse.server.refused-busy", &["conn"], "too many commands run"),
     only("a puppet", milestone("sse.server.refused-full", &["conn"], "too many connections serve requests")),

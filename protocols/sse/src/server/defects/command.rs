@@ -14,6 +14,8 @@ pub(in crate::server) struct CommandDefects {
     finished_early: bool,
     /// When a client first asked the command to end.
     asked_at: Option<Instant>,
+    /// When the last stream was attached.
+    attached_at: Option<Instant>,
 }
 
 impl CommandDefects {
@@ -41,6 +43,18 @@ impl CommandDefects {
     /// Returns when the grace of an interrupted command begins, if that is not now.
     pub(in crate::server) fn grace_begins(&self) -> Option<Instant> {
         self.asked_at
+    }
+
+    /// A stream is attached.
+    pub(super) fn attached(&mut self, now: Instant) {
+        if defect!(TakeoverCountsFromTheAttachment) {
+            self.attached_at = Some(now);
+        }
+    }
+
+    /// Returns since when a stream counts as one without progress, if that is not its last progress.
+    pub(super) fn attached_at(&self) -> Option<Instant> {
+        self.attached_at
     }
 
     /// The command counts as finished, and its ending follows later.

@@ -223,3 +223,57 @@ fn output_that_may_wait_has_no_overhead() {
     let (good, bad) = ("1 a, 2 b, 3 c, 4 d, Open", "gap 1..=1, 2 b, 3 c, 4 d, Open");
     compare("OverheadIsFree", story, good, bad);
 }
+
+#[test]
+fn a_stream_is_taken_from_a_client_that_reads() {
+    let story = || async {
+        let world = world().await;
+        let _stream = world.start().await;
+        sleep(11 * SECOND).await;
+        status(world.resume(0, None).await).await
+    };
+    compare("TakeoverCountsFromTheAttachment", story, "STREAM_ACTIVE", "200");
+}
+
+#[test]
+fn the_newest_log_goes_for_lack_of_room() {
+    let story = || async {
+        let world = World::new(ServerLimits { ended_commands: 1, ..Default::default() }).await;
+        started(&world).await;
+        let other = r#"{"operation_id":"d","command":"d"}"#;
+        let _stream = world.send("POST /command", &[], other).await;
+        sleep(SECOND).await;
+        world.machine.exits(1, Exit::Code(0)).await;
+        sleep(SECOND).await;
+        world.machine.exits(0, Exit::Code(0)).await;
+        sleep(SECOND).await;
+        status(world.resume(0, None).await).await
+    };
+    compare("NewestLogGoes", story, "200", "COMMAND_EXPIRED");
+}
+
+#[test]
+fn logs_after_a_gap_leave_out_an_event() {
+    let story = || async {
+        let world = World::new(ServerLimits { retained_events: 2, ..Default::default() }).await;
+        let background = r#"{"operation_id":"c","command":"run","background":true}"#;
+        world.send("POST /command", &[], background).await.read().await;
+        sleep(SECOND).await;
+        world.machine.prints(0, "a\nb\nc\n").await;
+        sleep(SECOND).await;
+        world.send("GET /command/c/logs", &[], "").await.text().await
+    };
+    compare("LogsSkipAfterGaps", story, "b\nc\n", "c\n");
+}
+
+#[test]
+fn an_interrupted_command_has_no_time_to_end() {
+    let story = || async {
+        let world = world().await;
+        started(&world).await;
+        world.send("DELETE /command?id=c", &[], "").await;
+        sleep(SECOND).await;
+        format!("{:?}", world.machine.signals(0))
+    };
+    compare("InterruptHasNoGrace", story, "[15]", "[15, 9]");
+}

@@ -1,0 +1,66 @@
+//! Tests of `logs_are_true`.
+
+use super::super::logs::logs_are_true;
+use super::*;
+use crate::subjects::sse::notes::SeenLogs;
+
+fn logs() -> SeenLogs {
+    SeenLogs { output: "a\n".to_owned(), gaps: Vec::new(), next: 1, has_run: true, whole: true }
+}
+
+/// A run in which `p1` runs in the background.
+fn background() -> ScriptedRun {
+    history()
+        .asked_as(1, 100, Class::Durable, "run", r#"{"process":"p1","background":true}"#)
+        .effect(1, 110, "p1")
+        .produced("p1/stdout", 1_000, "a\n")
+        .ended("p1", 1_500, ProcessOutcome::Exit(0))
+}
+
+fn seen(scripted: ScriptedRun, logs: SeenLogs) -> ScriptedRun {
+    let fields = r#"{"process":"p1","wait":"1s"}"#;
+    let asked = scripted.asked_as(2, 2_000, Class::InFlight, "logs", fields);
+    asked.answered(2, 2_100, Answer::Done(logs.into()))
+}
+
+#[test]
+fn the_logs_of_a_command_are_what_it_printed() {
+    let read = |scripted: ScriptedRun, output: &str| {
+        seen(scripted, SeenLogs { output: output.to_owned(), ..logs() })
+    };
+    let of_no_run = SeenLogs { has_run: false, ..logs() };
+    let of_no_run =
+        asks(background(), 2_000, "status").answered(2, 2_100, Answer::Done(of_no_run.into()));
+    breaks(&of_no_run, logs_are_true, "names no run");
+    breaks(&read(background(), "b\n"), logs_are_true, "not what the process printed");
+    breaks(&read(background(), ""), logs_are_true, "end after 0 bytes");
+    breaks(&read(exited(), "a\n"), logs_are_true, "in the foreground");
+    holds(&read(background(), "a\n"), logs_are_true);
+}
+
+#[test]
+fn logs_with_a_gap_contain_all_other_lines() {
+    // The log of three lines and of the ending keeps two events.
+    let three = || {
+        let lines = background().produced("p1/stdout", 1_100, "b\n");
+        let mut lines = lines.produced("p1/stdout", 1_200, "c\n");
+        lines.plan.limits.set("server.retained-events", LimitValue::Count(2));
+        lines
+    };
+    let read = |scripted: ScriptedRun, last, output: &str, whole| {
+        let gaps = vec![Gap { first: 1, last }];
+        seen(scripted, SeenLogs { output: output.to_owned(), gaps, whole, ..logs() })
+    };
+    holds(&read(three(), 2, "c\n", true), logs_are_true);
+    holds(&read(three(), 2, "", false), logs_are_true);
+    let short = "end after 0 bytes, but the process printed 2";
+    breaks(&read(three(), 2, "", true), logs_are_true, short);
+    let other = "not what the process printed";
+    breaks(&read(three(), 2, "b\nc\n", true), logs_are_true, other);
+    breaks(&read(three(), 1, "c\n", true), logs_are_true, other);
+    breaks(&read(three(), 3, "", true), logs_are_true, "still had to have that event");
+    breaks(&read(three(), 9, "", true), logs_are_true, "there were only 4 events");
+    // The positions of two pipes are not known.
+    let of_two = three().produced("p1/stderr", 1_300, "d\n");
+    holds(&read(of_two, 2, "b\n", true), logs_are_true);
+}

@@ -1,0 +1,55 @@
+//! Tests of `takeover_is_due` and `pauses_grow`.
+
+use super::super::followers::pauses_grow;
+use super::*;
+use reknit_sse::wire::OutputStream;
+
+/// A stream of client2 replaces one of client that was attached at 1 s.
+fn taken(started: ScriptedRun, ms: u64) -> ScriptedRun {
+    attached(started.conn(1, 100, None), ms)
+}
+
+/// The same, over the connection that is there.
+fn attached(connected: ScriptedRun, ms: u64) -> ScriptedRun {
+    let conns = connected.by("client2").conn(1, 200, None).by("client");
+    let first = milestone(conns, 1_000, "sse.server.attached", &[("conn", 1)]);
+    let second = milestone(first, ms, "sse.server.attached", &[("conn", 2)]);
+    milestone(second, ms, "sse.server.fenced", &[("conn", 2), ("old", 1)])
+}
+
+#[test]
+fn a_stream_is_taken_over_late() {
+    let taken = |ms| taken(started().kills(1_500, 1_600), ms);
+    let early = "a stream of client2 replaced one of client that was attached at 1.000 s (";
+    breaks(&taken(2_000), server::takeover_is_due, early);
+    breaks(&taken(10_999), server::takeover_is_due, early);
+    holds(&taken(11_001), server::takeover_is_due);
+}
+
+#[test]
+fn a_stream_that_makes_progress_is_not_taken_over() {
+    let judged = server::takeover_is_due;
+    breaks(&taken(started(), 11_001), judged, "attached at 1.000 s and made progress");
+    breaks(&taken(started().kills(11_002, 12_000), 11_001), judged, "and made progress");
+    holds(&taken(started().kills(11_001, 12_000), 11_001), judged);
+    // Its user may read slowly, or not at all.
+    let fields = r#"{"process":"p1","reads":{"pause":"1s","every":"64B"}}"#;
+    let slow = started().asked_as(2, 500, Class::Durable, "follow", fields);
+    holds(&taken(slow, 11_001), judged);
+    holds(&attached(started().conn_labelled("request", 1, 100, None), 11_001), judged);
+    // Without output, a sign of life is all that it takes.
+    let mut rare = taken(started(), 11_001);
+    rare.plan.limits.set("server.heartbeat", LimitValue::Duration(Duration::from_secs(10)));
+    holds(&rare, judged);
+}
+
+#[test]
+fn an_item_after_a_gap_shortens_the_pauses() {
+    let attempts = (0..9).fold(started(), |run, n| {
+        milestone(run, 2_000 + 100 * n, "sse.client.attempt", &[("attempt", n), ("after", 1)])
+    });
+    breaks(&attempts, pauses_grow, "began 9 attempts since");
+    let bytes = "b\n".to_owned().into();
+    let item = SseNote::Output { position: 3, pipe: OutputStream::Stdout, bytes };
+    holds(&notes(attempts, 2_050, item), pauses_grow);
+}
