@@ -1,11 +1,16 @@
 //! `bounded_delivery`: an item that was produced reaches the user of its open stream in bounded time.
 //!
 //! An item is due from its production, or from the time at which its user began to look at the
-//! stream, if that is later. On a path without faults there is nothing to detect and nothing to
-//! recover: the bound is [`A`](super::path::Path::recovery_window), 1 s, and the wait for another
-//! reader of the stream ([`takeover`](super::Guarantees::takeover)). On any other path it is
+//! stream, if that is later. Without a fault around that time there is nothing to detect and nothing
+//! to recover: the bound is [`A`](super::path::Path::recovery_window), 1 s, and the wait for another
+//! reader of the stream ([`takeover`](super::Guarantees::takeover)). Otherwise it is
 //! [`Path::bound`](super::path::Path::bound). Pauses of the user do not count, and the
 //! answers to its calls take time to arrive, as in [`bounded_ending`](super::bounded_ending).
+//!
+//! A fault is around an item until its last effect is over: the loss of a connection is detected, the
+//! client has recovered, and what piled up has arrived. By `Path::bound`, all of that takes as long as
+//! the same bound allows after the end of the fault. A fault that begins before the bound of the item
+//! is around it, too, because it can delay an item that was on time until then.
 //!
 //! `bounded_ending` judges items that never arrive. Deliveries from the first difference between
 //! produced and delivered bytes on are not judged: `gap_free` reports that difference.
@@ -14,13 +19,13 @@ use std::time::Duration;
 
 use crate::history::{Answer, Time};
 
-use super::Phrase;
 use super::bounded_ending::heard_from;
 use super::facts::{CallEnding, CallFacts, Facts};
 use super::findings::Findings;
 use super::path::{MARGIN, NEVER, Path, through};
 use super::view::View;
 use super::violation::{fields, kinds};
+use super::{Guarantees, Phrase};
 
 kinds! {
     pub(super) KINDS;
@@ -50,15 +55,19 @@ fn check_view(facts: &Facts<'_>, view: &View<'_>, broken: &mut Findings) {
             continue;
         };
         let due = produced.at.max(heard);
-        let bound = bound(facts, view.path, due);
-        if item.at <= bound {
+        let (path, guarantees) = (facts.path(view.path), facts.guarantees());
+        let calm = calm(path, guarantees, due);
+        let faulty = path.bound(guarantees, due, Duration::ZERO);
+        if item.at <= calm.min(faulty) {
             continue;
         }
         // It takes long to sum these up.
         let extra = facts.paused_before(view, due, item.index) + answers(facts, view, due, item.at);
-        let bound = bound + extra;
+        let is_calm = !path.is_touched(due.before(path.allowance(guarantees)), calm + extra);
+        let without_extra = if is_calm { calm } else { faulty };
+        let bound = without_extra + extra;
         if item.at > bound {
-            let terms = terms(facts, view.path, bound, extra);
+            let terms = terms(path, guarantees, is_calm, bound, extra);
             let data = fields! { item: number + 1, produced: produced.at, bound, terms };
             let data = data.with("generation", view.generation_before(item.index));
             broken.push(view.stream, item.at, &LATE, data);
@@ -67,26 +76,23 @@ fn check_view(facts: &Facts<'_>, view: &View<'_>, broken: &mut Findings) {
     }
 }
 
-fn bound(facts: &Facts<'_>, path: usize, due: Time) -> Time {
-    let (path, guarantees) = (facts.path(path), facts.guarantees());
-    if is_calm(path) {
-        due + path.recovery_window(guarantees, Time::ZERO, NEVER) + guarantees.takeover + MARGIN
-    } else {
-        path.bound(guarantees, due, Duration::ZERO)
-    }
+/// Returns the bound of an item that was due at a time, if no fault is around it.
+fn calm(path: &Path<'_>, guarantees: &Guarantees, due: Time) -> Time {
+    due + path.recovery_window(guarantees, Time::ZERO, NEVER) + guarantees.takeover + MARGIN
 }
 
-fn terms(facts: &Facts<'_>, path: usize, bound: Time, extra: Duration) -> Phrase {
-    let (path, guarantees) = (facts.path(path), facts.guarantees());
-    if is_calm(path) {
+fn terms(
+    path: &Path<'_>,
+    guarantees: &Guarantees,
+    is_calm: bool,
+    bound: Time,
+    extra: Duration,
+) -> Phrase {
+    if is_calm {
         path.calm_terms(guarantees, bound, guarantees.takeover + extra)
     } else {
         path.terms(guarantees, bound, extra)
     }
-}
-
-fn is_calm(path: &Path<'_>) -> bool {
-    path.faulty().is_empty()
 }
 
 /// Returns how long the answers to the calls of a user take to arrive: they use the same link. An
@@ -169,6 +175,37 @@ mod tests {
             faulty().delivered("s1", 2_001 + BOUND, "a").violations("bounded_delivery").len(),
             1
         );
+    }
+
+    /// An item is late by the bound of a path without faults, if the effects of an earlier fault are
+    /// over, and a later one began only after that bound.
+    #[test]
+    fn only_a_fault_around_an_item_excuses_it() {
+        let late = |began: u64, ended: u64| {
+            let run = history().opened("s1", 1, 0).kills(began, ended).produced("s1", 100_000, "a");
+            run.delivered("s1", 100_001 + CALM, "a").violations("bounded_delivery")
+        };
+        assert_eq!(
+            late(1_000, 99_999 - BOUND),
+            [
+                "s1: item 1 arrived late: it was produced at 100.000 s, so 102.120 s was the bound: 100.000 s + 1s + 1120ms catch-up (at 102.121 s)"
+            ]
+        );
+        assert!(late(1_000, 100_000 - BOUND).is_empty());
+        assert!(late(100_000 + CALM, 200_000).is_empty());
+        assert_eq!(late(100_001 + CALM, 200_000).len(), 1);
+    }
+
+    /// A fault that begins during the pauses of a user can delay what the user reads after them.
+    #[test]
+    fn a_fault_during_the_pauses_of_a_user_excuses_a_late_item() {
+        let late = |began: u64| {
+            let run = history().asked_as(1, 0, Class::Durable, "watch", r#"{"pause":"10s"}"#);
+            let run = run.opens("s1", 1, 0).produced("s1", 500, "a").produced("s1", 600, "b");
+            let run = run.kills(began, 200_000).delivered("s1", 520, "a");
+            run.delivered("s1", 10_521 + CALM, "b").violations("bounded_delivery").len()
+        };
+        assert_eq!([late(10_520 + CALM), late(10_521 + CALM)], [0, 1]);
     }
 
     #[test]

@@ -348,11 +348,18 @@ fn rivals<'f, 'a>(
 }
 
 /// Returns how often a call, and the calls before it, fill the limit of requests in flight. Each time,
-/// the next requests wait for the answers to the earlier ones.
+/// the next requests wait for the answers to the earlier ones. A request that may wait keeps its place
+/// meanwhile, so the others share fewer places; [`turn`] covers the time in which none is left.
 fn rounds(facts: &Facts<'_>, call: &CallFacts<'_>) -> u32 {
     let rounds = facts.guarantees().in_flight.map_or(0, |limit| {
-        let requests = open_before(facts, call).map(|other| (limit.of)(other.operation));
-        (requests.sum::<u64>() + (limit.of)(call.operation)) / limit.requests.max(1)
+        let of = |call: &CallFacts<'_>| (limit.of)(call.operation);
+        let most = limit.requests.max(1);
+        let (waiting, others): (Vec<_>, Vec<_>) =
+            open_before(facts, call).partition(|other| !other.operation.wait().is_zero());
+        let waiting: u64 = waiting.into_iter().map(of).sum();
+        let others = others.into_iter().map(of).sum::<u64>() + of(call);
+        let shared = others / (most - waiting.min(most - 1));
+        shared.max((waiting + others) / most)
     });
     u32::try_from(rounds).unwrap_or(u32::MAX)
 }

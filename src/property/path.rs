@@ -244,7 +244,8 @@ impl<'a> Path<'a> {
         guarantees.recovery_window(latency).saturating_add(through(self.load, latency))
     }
 
-    fn allowance(&self, guarantees: &Guarantees) -> Duration {
+    /// Returns the time from the cause of a delay until everything that was due must have ended.
+    pub(super) fn allowance(&self, guarantees: &Guarantees) -> Duration {
         guarantees.detection
             + guarantees.recovery
             + guarantees.attempt

@@ -403,6 +403,12 @@ impl ScriptedRun {
         self
     }
 
+    /// The client last received data at this time, over the connection that was opened last.
+    pub fn heard(mut self, ms: u64) -> Self {
+        self.history.conns.last_mut().expect("a connection").received.0 = Some(Time(ms));
+        self
+    }
+
     /// All connections so far are of clients with this name.
     pub fn named(mut self, name: Option<&str>) -> Self {
         let conns = self.history.conns.iter_mut();

@@ -553,6 +553,28 @@ fn later_calls_that_follow_each_other_do_not_fill_the_limit_together() {
     assert_eq!(late(139_999), of_the_first + 1);
 }
 
+/// Requests that wait keep their places, so the requests behind them share the others.
+#[test]
+fn requests_behind_long_polls_share_fewer_places() {
+    let late = |fields: &str, ms: u64| {
+        let scripted = history().guarantees(|guarantees| {
+            let of = |operation: &Operation| operation.fields["n"].as_u64().unwrap_or(1);
+            let later = |_: &[&Operation], _: &Operation| false;
+            guarantees.in_flight = Some(InFlightLimit { requests: 10, of, later });
+        });
+        let nine = (10..19).fold(scripted, |run, call| {
+            run.asked_as(call, 1_000, Class::Durable, "read", fields).answered(call, 2_100, "1")
+        });
+        let asked = nine.asked_as(20, 2_000, Class::Durable, "reads", r#"{"n": 300}"#);
+        asked.answered(20, ms, "1").violations("bounded_ending").len()
+    };
+    // A round trip takes 2 × 20 ms.
+    let (short, long) = (2_000 + BOUND + 30 * 40, 2_000 + BOUND + 300 * 40);
+    let (polls, others) = (r#"{"n": 1, "wait": "70s"}"#, r#"{"n": 1}"#);
+    assert_eq!([late(others, short), late(others, short + 1)], [0, 1]);
+    assert_eq!([late(polls, long), late(polls, long + 1)], [0, 1]);
+}
+
 /// Long answers take longer to arrive, also those to the calls before.
 #[test]
 fn the_bound_of_a_call_includes_the_transfer_of_the_answers() {

@@ -216,7 +216,7 @@ fn retention(client: &ClientLimits, server: &ServerLimits) -> Retention {
     }
     Retention {
         items: Some(server.retained_chunks as u64),
-        piece: Some(KEPT),
+        piece: Some(operations::KEPT),
         bytes: Some(server.retained_bytes as u64),
     }
 }
@@ -254,15 +254,12 @@ fn memory(client: &ClientLimits, server: &ServerLimits) -> Vec<(&'static str, u6
 fn slow_users(client: &ClientLimits, server: &ServerLimits) -> Option<SlowUsers> {
     let ahead = Retention {
         items: Some((client.log_events / 2) as u64),
-        piece: Some(KEPT),
+        piece: Some(operations::KEPT),
         bytes: Some((client.log_bytes / 2).saturating_sub(CHUNK) as u64),
     };
     let slow_users = SlowUsers { ahead, closed_retention: server.closed_retention };
     server.flow_window(client.flow_window()).is_none().then_some(slow_users)
 }
-
-/// The minimum size of a retained chunk in bytes, unless the chunk is a line.
-const KEPT: u64 = CHUNK as u64 / 2;
 
 /// The time for which a client can catch up with a closed process: as long as the session lives.
 /// The server's retention clock stops while no connection is attached, and restarts with each

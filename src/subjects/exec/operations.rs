@@ -15,7 +15,7 @@ use crate::schedule::units::{Size, WrittenDuration, read_size};
 use crate::schedule::{Action, Operation, Plan};
 use crate::subject::dyn_subject::read;
 pub use crate::subjects::pace::ReadingPace;
-use crate::world::process::{Input, Setup, TABLE};
+use crate::world::process::{Input, PrintedLines, Setup, TABLE};
 use reknit_exec::server::CHUNK;
 
 /// An operation that a client's user performs.
@@ -375,54 +375,68 @@ fn read_most(operation: &Operation) -> Option<u64> {
     read_size(operation.fields.get("max-bytes")?.as_str()?).ok()
 }
 
+/// The minimum size of a retained chunk in bytes, unless the chunk is a line.
+pub(super) const KEPT: u64 = CHUNK as u64 / 2;
+
 /// The most bytes of a written line without a declared length.
 const LONGEST_LINE: u64 = 40;
 
 /// Returns the number of bytes of all answers to an operation that reads output. Each answer to a
 /// pipeline contains the first chunk of what the process prints, or echoes. The answers to `read-all`
-/// contain all of it, and so does the answer to a `read`, up to its maximum size. The answers to other
-/// operations are short, or part of a stream.
+/// contain all of it. The answer to a `read` contains what the server retains of it, up to the maximum
+/// size of the answer. The answers to other operations are short, or part of a stream.
 pub(super) fn answer_bytes(plan: &Plan, operation: &Operation) -> u64 {
     let process = operation.fields.get("process").and_then(serde_json::Value::as_str);
     let verb = operation.verb.as_str();
     let (Some(process), "pipeline" | "read-all" | "read") = (process, verb) else { return 0 };
     let setup: Setup = plan.entry(TABLE, process).unwrap_or_default();
-    let printed = [setup.print, setup.stderr].into_iter().flatten();
-    let printed =
-        printed.map(|lines| lines.lines.saturating_mul(lines.bytes.map_or(LINE, |bytes| bytes.0)));
-    let echoed = match setup.stdin {
+    let printed = || [setup.print, setup.stderr].into_iter().flatten();
+    let (echoes, echoed) = match setup.stdin {
         Input::Echo => written(plan, process),
-        Input::Read | Input::Ignore => 0,
+        Input::Read | Input::Ignore => (0, 0),
     };
-    let printed = printed.fold(echoed, u64::saturating_add);
+    let lines = printed().map(|lines| lines.lines).fold(echoes, u64::saturating_add);
+    let printed = printed().map(printed_bytes).fold(echoed, u64::saturating_add);
     let chunk = printed.min(CHUNK as u64);
     if verb == "pipeline" {
         return requests(operation).saturating_mul(chunk + AROUND as u64);
     }
-    let most = read_most(operation).map_or(u64::MAX, |most| most.max(chunk));
-    let printed = printed.min(most);
-    let pieces = printed / CHUNK as u64 + 1;
-    printed.saturating_add(pieces.saturating_mul(AROUND as u64))
+    // A piece is a line that the server read alone, or half a chunk of a longer one.
+    let pieces = lines.saturating_add(printed / KEPT).saturating_add(1);
+    let (bytes, pieces) = if verb == "read" {
+        let limits = server_limits(&plan.limits.over(LIMITS));
+        let most = read_most(operation).map_or(u64::MAX, |most| most.max(chunk));
+        let most = most.min(limits.retained_bytes.max(CHUNK) as u64);
+        (printed.min(most), pieces.min(limits.retained_chunks as u64).min(most))
+    } else {
+        (printed, pieces)
+    };
+    bytes.saturating_add(pieces.saturating_mul(AROUND as u64))
 }
 
-/// Returns the number of bytes that all users write to a process in a run.
-fn written(plan: &Plan, process: &str) -> u64 {
+/// Returns the number of bytes in these lines.
+fn printed_bytes(lines: PrintedLines) -> u64 {
+    lines.lines.saturating_mul(lines.bytes.map_or(LINE, |bytes| bytes.0))
+}
+
+/// Returns the number of lines that all users write to a process in a run, and of their bytes.
+fn written(plan: &Plan, process: &str) -> (u64, u64) {
     let writes = plan.steps.iter().filter_map(|step| match &step.action {
         Action::Operation(operation) if operation.verb.starts_with("write") => {
             Some(read::<ExecOperation>(operation).expect("operations are checked before a run"))
         }
         _ => None,
     });
-    let bytes = writes.map(|write| match write {
+    let lengths = writes.filter_map(|write| match write {
         ExecOperation::Write { process: to, bytes, .. }
         | ExecOperation::WriteStream { process: to, bytes, .. }
             if to == process =>
         {
-            bytes.map_or(0, |bytes| bytes.0)
+            Some(bytes.map_or(LONGEST_LINE, |bytes| bytes.0.max(LONGEST_LINE)))
         }
-        _ => 0,
+        _ => None,
     });
-    bytes.fold(0, u64::saturating_add)
+    lengths.fold((0, 0), |(lines, all), length| (lines + 1, length.saturating_add(all)))
 }
 
 /// The maximum length of a printed line that states no length.
@@ -430,9 +444,12 @@ const LINE: u64 = 64;
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use serde_json::json;
 
     use super::*;
+    use crate::schedule::{LimitValue, When};
 
     #[test]
     fn operations_are_read_as_they_are_written_in_a_file() {
@@ -471,6 +488,36 @@ mod tests {
             let operation: ExecOperation = serde_json::from_value(value.clone()).unwrap();
             assert_eq!(serde_json::to_value(operation).unwrap(), value);
         }
+    }
+
+    #[test]
+    fn an_answer_has_bytes_around_each_line() {
+        let mut plan = Plan::new("exec");
+        let print = json!({ "lines": 1500, "bytes": "20B" });
+        plan.setup.insert("process".into(), json!({ "p1": { "print": print, "stdin": "echo" } }));
+        let operation = |verb: &str, fields: serde_json::Value| {
+            let fields = fields.as_object().expect("fields").clone();
+            Operation { verb: verb.into(), client: "client".into(), fields }
+        };
+        let own = json!({ "process": "p1" });
+        let all = |plan: &Plan, verb| answer_bytes(plan, &operation(verb, own.clone()));
+        let (bytes, around) = (1_500 * 20, AROUND as u64);
+        let pieces = |bytes: u64| 1_500 + bytes / KEPT + 1;
+        let long = bytes + pieces(bytes) * around;
+        assert_eq!([all(&plan, "read"), all(&plan, "read-all")], [long, long]);
+        let write = Action::Operation(operation("write", own.clone()));
+        let echoes = plan.clone().step(When::At(Duration::ZERO), write);
+        let echoed = long + LONGEST_LINE + around;
+        assert_eq!([all(&echoes, "read"), all(&echoes, "read-all")], [echoed, echoed]);
+        let short = operation("read", json!({ "process": "p1", "max-bytes": "1B" }));
+        let chunk = CHUNK as u64;
+        assert_eq!(answer_bytes(&plan, &short), chunk + pieces(bytes) * around);
+        let mut retained = plan.clone();
+        retained.limits.set("server.retained-chunks", LimitValue::Count(3));
+        assert_eq!(all(&retained, "read"), bytes + 3 * around);
+        assert_eq!(all(&retained, "read-all"), long, "its pages are read one after the other");
+        retained.limits.set("server.retained-bytes", LimitValue::Bytes(1));
+        assert_eq!(all(&retained, "read"), chunk + 3 * around, "it retains a chunk at least");
     }
 
     #[test]

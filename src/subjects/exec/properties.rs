@@ -40,7 +40,7 @@
 //! | `client_recovers` | the connections of a client, the milestones of its recovery, and the fault intervals |
 //! | `counts_are_true` | the resource counts of client and server, and what is open by the network, the users and the outside world |
 //! | `lost_calls_were_sent` | the reasons of failed calls, and the ends of their client's connections |
-//! | `attempts_pause` | the connections that a client opened, and the ends of those without an answer |
+//! | `attempts_pause` | the connections that a client opened, the ends of those without an answer, and the milestones of those that failed and that the server attached |
 //! | `sessions_are_shared` | the milestones of new and refused sessions, and the hosts of their connections |
 //! | `http_limits_hold` | the lengths of whole bodies, and the connections that the server opened |
 //! | `waits_are_whole` | the times of calls that the client gave up, and their waits |
@@ -186,7 +186,7 @@ pub(super) const OWN: &[Property] = &[
     },
     Property {
         name: "reads_wait",
-        doc: "the server answers a long-poll when a new event exists: not before, and not only at the deadline",
+        doc: "the server answers a long-poll when a new event exists, not before and not only at the deadline, and otherwise at the deadline",
         kinds: served::READS_WAIT,
         check: served::reads_wait,
     },
@@ -354,7 +354,7 @@ pub(super) const OWN: &[Property] = &[
     },
     Property {
         name: "attempts_pause",
-        doc: "the pauses between attempts to connect that get no answer double, up to their limit",
+        doc: "the pauses between attempts to connect that get no answer, or are refused, double, up to their limit",
         kinds: pauses::ATTEMPTS_PAUSE,
         check: pauses::attempts_pause,
     },

@@ -30,6 +30,7 @@ use serde_json::value::RawValue;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
+use super::defects::ConnectionDefects;
 use super::fetch::Fetches;
 use super::files::FileRequests;
 use super::flow;
@@ -115,6 +116,7 @@ pub(super) struct ConnectionTask {
     pub(super) fetches: Fetches,
     /// The requests for files of this connection, and its open files.
     pub(super) files: FileRequests,
+    defects: ConnectionDefects,
 }
 
 /// Serves one connection until it ends.
@@ -167,6 +169,7 @@ impl ConnectionTask {
             waiting: Vec::new(),
             fetches,
             files,
+            defects: ConnectionDefects::default(),
         }
     }
 
@@ -220,7 +223,8 @@ impl ConnectionTask {
         match &self.stage {
             HandshakeStage::Ready(kept) if self.link.has_room() => {
                 let waits = self.waiting.iter().filter_map(|(_, waiting)| waiting.until()).min();
-                waits.into_iter().chain(self.repetition_ends(kept)).min()
+                let ends = self.repetition_ends(kept).into_iter().chain(self.defects.flush());
+                waits.into_iter().chain(ends).min()
             }
             HandshakeStage::Ready(_) => None, // there is no room for an answer
             HandshakeStage::Attached(_) if defect!(AttachedHasNoDeadline) => None,
@@ -439,8 +443,10 @@ impl ConnectionTask {
             return Ok(true);
         };
         let kept = kept.clone();
+        let is_held = self.defects.hold_output(|| kept.core().may_owe_events());
         while self.link.has_room() {
-            let pulled = kept.core().pull(self.conn).map_err(|_| ConnectionError::Resumed)?;
+            let pulled = if is_held { Ok(None) } else { kept.core().pull(self.conn) };
+            let pulled = pulled.map_err(|_| ConnectionError::Resumed)?;
             let fetched = self.fetches.try_next();
             let filed = self.files.try_next();
             if pulled.is_none() && fetched.is_none() && filed.is_none() {

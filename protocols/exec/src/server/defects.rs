@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use reknit_seams::defect;
 use tokio::time::Instant;
@@ -28,6 +29,45 @@ impl RegistryDefects {
 pub(super) struct ProcessDefects {
     /// When the process exited, for `RetentionFromExit`.
     pub(super) exited_at: Option<Instant>,
+}
+
+/// The state of a connection.
+#[derive(Default)]
+pub(super) struct ConnectionDefects {
+    /// When the output that waits is sent, for `OutputFlushedByTimer`.
+    flush: Option<Instant>,
+}
+
+impl ConnectionDefects {
+    /// The defect `OutputFlushedByTimer`: whether output is held, if any waits. The timer starts with
+    /// the first of it.
+    pub(super) fn hold_output(&mut self, waits: impl FnOnce() -> bool) -> bool {
+        if !defect!(OutputFlushedByTimer) || !waits() {
+            return false;
+        }
+        let now = Instant::now();
+        let flush = *self.flush.get_or_insert(now + Duration::from_secs(4));
+        if flush <= now {
+            self.flush = None;
+        }
+        flush > now
+    }
+
+    /// Returns when output is sent that is held.
+    pub(super) fn flush(&self) -> Option<Instant> {
+        self.flush
+    }
+}
+
+/// Returns how many milliseconds a read waits. The defect `ReadWaitRoundedUp` makes them tens of
+/// seconds.
+pub(super) fn read_wait(wait_ms: u64) -> u64 {
+    const TEN_SECONDS: u64 = 10_000;
+    if defect!(ReadWaitRoundedUp) {
+        wait_ms.div_ceil(TEN_SECONDS).saturating_mul(TEN_SECONDS)
+    } else {
+        wait_ms
+    }
 }
 
 /// The state of the HTTP requests of a connection.

@@ -14,6 +14,7 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::connection::{ConnectionError, ConnectionTask};
+use super::defects;
 use super::files::FileRequest;
 use super::lifecycle::ProcessTask;
 use super::process::{ProcessId, Run};
@@ -158,7 +159,8 @@ impl ConnectionTask {
     ) -> Result<RequestOutcome, RequestError> {
         let process = process_id(&params.process_id)?;
         let (after, max) = (params.after_seq.unwrap_or(0), params.max_bytes);
-        let wait = Duration::from_millis(params.wait_ms.unwrap_or(0)).min(LONGEST_WAIT);
+        let wait_ms = defects::read_wait(params.wait_ms.unwrap_or(0));
+        let wait = Duration::from_millis(wait_ms).min(LONGEST_WAIT);
         let may_wait = !wait.is_zero();
         if let Some(result) =
             kept.core().read(self.conn, &process, Reading { after, max, may_wait })?

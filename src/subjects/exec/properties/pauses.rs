@@ -1,7 +1,10 @@
 //! `attempts_pause`: the pauses between failed attempts to connect double, up to their limit.
 //!
-//! The property counts the attempts in a row that received no data. Such attempts do not shorten
-//! the next pause. Half of a pause is fixed, and that half is judged.
+//! The property counts the attempts in a row that received no data, or that failed before the server
+//! attached them. Such attempts do not shorten the next pause: only an attached connection brings
+//! events. Half of a pause is fixed, and that half is judged.
+//!
+//! A puppet says nothing about what it attaches: with one, only attempts without data count.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,7 +13,7 @@ use crate::history::{ConnIndex, EventKind, Side, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation};
 use crate::subjects::exec::limits::{LIMITS, client_limits};
-use crate::subjects::judging::{host, judged};
+use crate::subjects::judging::{has_puppet, host, judged};
 use reknit_exec::limits::ClientLimits;
 
 kinds! {
@@ -18,22 +21,33 @@ kinds! {
     TOO_SOON = "too-soon": "{subject:}it opened a connection too soon after its attempt of {failed}, the failure number {failures} in a row: the pause is at least {least} {moment}";
 }
 
-/// The attempts of a client in a row that had no answer.
+/// The attempts of a client in a row that were in vain.
 #[derive(Default)]
 struct Row {
     last: Option<ConnIndex>,
+    /// Whether the server attached the last attempt, and the client received data over it.
+    is_attached: bool,
     failures: u32,
     failed: Option<Time>,
+}
+
+impl Row {
+    /// The last attempt was in vain.
+    fn fail(&mut self, at: Time) {
+        self.failures += 1;
+        self.failed = Some(at);
+    }
 }
 
 pub(super) fn attempts_pause(cx: &CheckContext<'_>) -> Vec<Violation> {
     let limits = client_limits(&cx.plan.limits.over(LIMITS));
     let mut rows: BTreeMap<&str, Row> = BTreeMap::new();
     let mut found = Vec::new();
+    let has_puppet = has_puppet(cx);
     for event in judged(cx) {
-        match event.what {
+        match &event.what {
             EventKind::ConnOpened { conn } => {
-                let client = cx.history.conn(conn).client.as_str();
+                let client = cx.history.conn(*conn).client.as_str();
                 if cx.servers.contains(&client)
                     || cx.plan.puppets.keys().any(|puppet| puppet.as_str() == client)
                 {
@@ -47,15 +61,35 @@ pub(super) fn attempts_pause(cx: &CheckContext<'_>) -> Vec<Violation> {
                         Violation::new("attempts_pause", client, event.at, &TOO_SOON, data);
                     found.push(violation);
                 }
-                (row.last, row.failed) = (Some(conn), None);
+                (row.last, row.is_attached, row.failed) = (Some(*conn), false, None);
             }
             EventKind::ConnOver { conn: index, side: Side::Client, .. } => {
+                let conn = cx.history.conn(*index);
+                let row = rows.entry(conn.client.as_str()).or_default();
+                if row.last != Some(*index) {
+                    continue;
+                }
+                if conn.received.0.is_none() {
+                    row.fail(event.at);
+                } else if has_puppet {
+                    row.failures = 0;
+                }
+            }
+            EventKind::Milestone { name: "exec.server.attached", fields } => {
+                let Some(index) = ConnIndex::from_fields(fields) else { continue };
                 let conn = cx.history.conn(index);
                 let row = rows.entry(conn.client.as_str()).or_default();
-                if row.last == Some(index) {
-                    let is_in_vain = conn.received.0.is_none();
-                    row.failures = if is_in_vain { row.failures + 1 } else { 0 };
-                    row.failed = is_in_vain.then_some(event.at);
+                if row.last == Some(index) && conn.received.0.is_some() {
+                    (row.is_attached, row.failures) = (true, 0);
+                }
+            }
+            // The pause begins now; the end of the connection may be recorded later. An attempt without
+            // data has no number yet.
+            EventKind::Milestone { name: "exec.client.attempt-failed", fields } => {
+                let row = rows.entry(host(event)).or_default();
+                let is_last = row.last.is_some() && row.last == ConnIndex::from_fields(fields);
+                if is_last && !row.is_attached && !has_puppet {
+                    row.fail(event.at);
                 }
             }
             EventKind::Died { .. } => drop(rows.remove(host(event))),
@@ -75,7 +109,7 @@ fn least_pause(limits: &ClientLimits, failures: u32) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::violations;
+    use super::super::tests::{milestone, violations};
     use super::*;
     use crate::history::ConnEnd;
     use crate::property::scripted::{ScriptedRun, history};
@@ -87,6 +121,36 @@ mod tests {
             let over = EventKind::ConnOver { conn, side, how };
             scripted.attempt(n as u32 + 1, *at).user(at + 10, over)
         })
+    }
+
+    /// The same, with a server that answers each attempt, and attaches it or refuses it.
+    fn answered(times: &[u64], attaches: bool) -> ScriptedRun {
+        (0..).zip(times).fold(history(), |scripted, (n, at)| {
+            let (conn, side, how) = (ConnIndex(n), Side::Client, ConnEnd::Eof);
+            let over = EventKind::ConnOver { conn, side, how };
+            let number = (n + 1).to_string();
+            let fields = [("conn", number.as_str())];
+            let opened = scripted.attempt(n as u32 + 1, *at).heard(at + 5);
+            let attached = match attaches {
+                true => milestone(opened, at + 5, "exec.server.attached", &fields),
+                false => opened,
+            };
+            milestone(attached, at + 10, "exec.client.attempt-failed", &fields).user(at + 10, over)
+        })
+    }
+
+    #[test]
+    fn an_attempt_that_the_server_does_not_attach_is_in_vain() {
+        assert_eq!(violations(&answered(&[0, 60, 170, 380], false), attempts_pause), [""; 0]);
+        assert_eq!(
+            violations(&answered(&[0, 60, 169], false), attempts_pause),
+            [
+                "client: it opened a connection too soon after its attempt of 0.070 s, the failure number 2 in a row: the pause is at least 100ms (at 0.169 s)"
+            ]
+        );
+        assert_eq!(violations(&answered(&[0, 60, 169], true), attempts_pause), [""; 0]);
+        let by_a_puppet = answered(&[0, 60, 169], false).puppet("server");
+        assert_eq!(violations(&by_a_puppet, attempts_pause), [""; 0]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The server's guarantees for each of its users, independent of connection failures.
 //!
 //! - A read that may wait is answered when there is a new event: not before, and not only at its
-//!   deadline.
+//!   deadline. Without one, it is answered when its wait is over.
 //! - A closed process can be read until its user has been attached for long enough.
 //! - A process id is taken only within its own session.
 //!
@@ -31,6 +31,7 @@ kinds! {
     pub(super) READS_WAIT;
     TOO_EARLY = "too-early": "{subject:}the read was answered before its wait ended, with no new event ({answer}; at {at})";
     AFTER_ITS_EVENT = "after-its-event": "{subject:}the read was answered only at {at}, although its user received the event at {received}";
+    AFTER_ITS_WAIT = "after-its-wait": "{subject:}the read was answered only at {at}, although its wait was over at {over}";
     TOO_LATE = "too-late": "{subject:}the read was answered only at {at}, although a new event existed since {due}";
 }
 
@@ -323,6 +324,23 @@ pub(super) fn reads_wait(cx: &CheckContext<'_>) -> Vec<Violation> {
                     event.at,
                     &AFTER_ITS_EVENT,
                     fields! { received },
+                ));
+                continue;
+            }
+        }
+        // The server's wait begins when the request arrives: with the turn of the read, or after a fault.
+        // After a recovery, the client asks for the rest of the wait. A refusal may be the client's own,
+        // so only the answer of a server counts.
+        let over = turn.max(calm) + read.wait();
+        if let Some(connected) = connected.filter(|_| result.is_some()) {
+            let since = over.max(connected);
+            if event.at > since + crosses && known.is_link_idle(read.host, since) {
+                found.push(Violation::new(
+                    "reads_wait",
+                    *call,
+                    event.at,
+                    &AFTER_ITS_WAIT,
+                    fields! { over },
                 ));
                 continue;
             }

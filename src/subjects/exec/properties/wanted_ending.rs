@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::served::UserOperation;
+use super::targets::Targets;
 use crate::history::{Answer, Call, Connection, Ending, Event, EventKind, ProcessOutcome, Time};
 use crate::property::violation::{fields, kinds};
-use crate::property::{CheckContext, Violation};
+use crate::property::{CheckContext, Guarantees, Violation};
 use crate::schedule::{Fault, Host};
 use crate::subjects::exec::answers::ExecFailure;
-use crate::subjects::exec::limits::{LIMITS, server_limits};
+use crate::subjects::exec::limits::{LIMITS, client_limits, server_limits};
+use crate::subjects::exec::network_fault::NetworkFault;
 use crate::subjects::judging::judged;
 use crate::world::process::TABLE;
 
@@ -19,8 +21,18 @@ kinds! {
     KILLED = "killed": "{subject:}it ended with {outcome}, but no user terminated it {moment}";
 }
 
-/// The calls on a handle that may go on after it was dropped.
-const USES: [&str; 5] = ["read", "read-all", "write", "write-stream", "pipeline"];
+/// The calls that hold a handle, and the call that drops it. While one of them is open, the client may
+/// still follow the process.
+const USES: [&str; 8] = [
+    "read",
+    "read-all",
+    "write",
+    "write-stream",
+    "pipeline",
+    "read-events",
+    "read-stream",
+    "drop-handle",
+];
 
 /// How long the server may wait for its peer after it has closed a connection.
 const CLOSING: Duration = Duration::from_secs(1);
@@ -53,12 +65,22 @@ struct Known<'a> {
     refused: Vec<Call>,
     /// The hosts with held tasks, by the number of the fault.
     held: BTreeMap<usize, &'a [Host]>,
+    targets: Targets<'a>,
+    /// The lines and bytes that each process printed.
+    printed: BTreeMap<&'a str, (u64, u64)>,
+    network_fault: NetworkFault,
 }
 
 impl<'a> Known<'a> {
-    fn learn(&mut self, event: &'a Event) {
+    fn learn(&mut self, cx: &CheckContext<'a>, event: &'a Event) {
         self.asked.extend(UserOperation::of(event));
+        self.targets.pass(cx, event);
+        self.network_fault.pass(event);
         match &event.what {
+            EventKind::Produced { stream, bytes } => {
+                let (lines, all) = self.printed.entry(cx.guarantees.whole(stream)).or_default();
+                (*lines, *all) = (*lines + 1, *all + bytes.len() as u64);
+            }
             EventKind::Effect { call, target } => drop(self.starts.insert(target, *call)),
             EventKind::Failed { call, .. } => {
                 self.over.entry(*call).or_insert(event.at);
@@ -91,6 +113,8 @@ struct KilledProcess<'k, 'a> {
     known: &'k Known<'a>,
     call: Call,
     start: UserOperation<'a>,
+    /// The name of its record.
+    record: &'a str,
     at: Time,
     /// Whether its user followed it to an ending.
     is_followed: bool,
@@ -119,8 +143,35 @@ impl<'a> KilledProcess<'_, 'a> {
         self.known.asked.iter().filter(of_its_name).map(|(call, asked)| (*call, asked))
     }
 
-    fn has_call(&self, verbs: &[&str]) -> bool {
-        self.calls().any(|(_, asked)| verbs.contains(&asked.verb()))
+    /// The calls about this process, as far as its user had a handle.
+    fn own_calls(&self) -> impl Iterator<Item = (Call, &UserOperation<'a>)> {
+        self.calls().filter(|(call, _)| self.known.targets.of(*call) == Some(self.record))
+    }
+
+    fn has_own_call(&self, verb: &str) -> bool {
+        self.own_calls().any(|(_, asked)| asked.verb() == verb)
+    }
+
+    /// Whether the client can have failed the process: output is gone for good, or a read of the
+    /// client had no answer. The client reads only after the start.
+    fn can_have_failed(&self) -> bool {
+        let (lines, bytes) = self.known.printed.get(self.record).copied().unwrap_or_default();
+        let wait = client_limits(&self.cx.plan.limits.over(LIMITS)).call_wait;
+        self.cx.guarantees.retention.is_exceeded(lines, bytes) || self.start.at + wait <= self.at
+    }
+
+    /// How long it takes at most until a process that failed at this time has ended. If a fault may
+    /// have its effect then, the client has to end the process over a later connection.
+    fn ends_within(&self, failed: Time) -> Duration {
+        let Guarantees { detection, recovery, attempt, .. } = *self.cx.guarantees;
+        let recovers = detection * 2 + recovery + attempt + Duration::from_secs(2);
+        let fault = &self.known.network_fault;
+        let is_over = fault.settled.is_none_or(|settled| settled + recovers < failed);
+        if fault.in_force == 0 && is_over {
+            self.cx.plan.latency.1 * 4 + Duration::from_millis(50)
+        } else {
+            recovers
+        }
     }
 
     /// The scenario declares that the process ends by a signal.
@@ -130,24 +181,30 @@ impl<'a> KilledProcess<'_, 'a> {
         entry.and_then(|entry| entry.get("exit")).is_some_and(|exit| exit == "signal")
     }
 
-    /// A user asked for its end.
+    /// A user asked for its end. A user that waits for a start asks for the end of the process that
+    /// comes.
     fn is_asked_for(&self) -> bool {
-        self.has_call(&["terminate", "interrupt"])
+        let is_its =
+            |call: Call| self.known.targets.of(call).is_none_or(|record| record == self.record);
+        let asks = |verb: &str| matches!(verb, "terminate" | "interrupt");
+        self.calls().any(|(call, asked)| asks(asked.verb()) && is_its(call))
     }
 
     /// The client reported the failure of the process to a call.
     fn is_reported(&self) -> bool {
-        self.calls().any(|(call, _)| self.known.refused.contains(&call))
+        self.own_calls().any(|(call, _)| self.known.refused.contains(&call))
     }
 
-    /// The client follows a process with a dropped handle while calls on it wait, and reports its
-    /// failure to these calls. An answer may arrive together with the failure.
+    /// The client follows a process with a dropped handle while calls on it are open, and ends it if
+    /// it fails then. The last of these calls may end in the moment of the failure.
     fn is_in_use(&self) -> bool {
-        let crosses = self.cx.plan.latency.1 * 4 + Duration::from_millis(50);
-        let waits =
-            |call: &Call| self.known.over.get(call).is_none_or(|at| *at + crosses >= self.at);
-        self.has_call(&["drop-handle"])
-            && self.calls().any(|(call, asked)| USES.contains(&asked.verb()) && waits(&call))
+        let waits = |call: Call| {
+            let over = self.known.over.get(&call).copied();
+            over.is_none_or(|over| over + self.ends_within(over) >= self.at)
+        };
+        self.can_have_failed()
+            && self.has_own_call("drop-handle")
+            && self.own_calls().any(|(call, asked)| USES.contains(&asked.verb()) && waits(call))
     }
 
     /// If the answer of a start was lost, the client ends the process by its name. This also ends
@@ -165,13 +222,13 @@ impl<'a> KilledProcess<'_, 'a> {
         !was_connected(self.cx, self.start.host, since, self.at)
     }
 
-    /// The client ends a process with a gap. A user that pauses reads of the gap later, perhaps after
-    /// the run, and one that follows the process no more reads nothing.
+    /// The client ends a process that failed. A user that pauses reads of the failure later, perhaps
+    /// after the run, and one that follows the process no more reads nothing.
     fn is_unread(&self) -> bool {
         let reads_late = self.start.operation.pauses().is_some()
             || !self.start.operation.looks_after().is_zero()
-            || self.has_call(&["unfollow"]);
-        reads_late && !self.is_followed
+            || self.has_own_call("unfollow");
+        reads_late && !self.is_followed && self.can_have_failed()
     }
 
     /// A user with a held task learns only later that its start failed.
@@ -206,7 +263,7 @@ pub(super) fn ends_as_it_wants(cx: &CheckContext<'_>) -> Vec<Violation> {
     }
     let mut known = Known::default();
     for event in judged(cx).filter(|_| cx.plan.puppets.is_empty()) {
-        known.learn(event);
+        known.learn(cx, event);
         if ends_processes(event) {
             return Vec::new();
         }
@@ -220,8 +277,10 @@ pub(super) fn ends_as_it_wants(cx: &CheckContext<'_>) -> Vec<Violation> {
         }
         let Some(call) = known.starts.get(&*stream.0).copied() else { continue };
         let Some(start) = known.asked.get(&call).copied() else { continue };
+        let record: &str = &stream.0;
         let is_followed = ending.is_some();
-        let killed = KilledProcess { cx, known: &known, call, start, at: event.at, is_followed };
+        let killed =
+            KilledProcess { cx, known: &known, call, start, record, at: event.at, is_followed };
         if !killed.is_excused() {
             let data = fields! { outcome };
             return vec![Violation::new("ends_as_it_wants", stream, event.at, &KILLED, data)];

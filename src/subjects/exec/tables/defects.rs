@@ -485,4 +485,7 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("RepeatedWriteNeedsRoom", "repeated-write-needs-room", &["expect"], "a repeated write waits for room among the write ids, and is taken for a new one then", "derived"),
     defect("TurnEndsWithHead", "turn-ends-with-head", &["expect"], "an HTTP request whose body is streamed counts among the requests in progress only until its head", "derived"),
     defect("EarlyPiecesDropped", "early-pieces-dropped", &["expect"], "the client drops the pieces of a body that arrive before its response", "derived"),
+    defect("OutputFlushedByTimer", "output-flushed-by-timer", &["bounded_delivery"], "the server sends output four seconds after the first output that waits", "derived"),
+    defect("ReadWaitRoundedUp", "read-wait-rounded-up", &["reads_wait"], "the wait of a read is rounded up to tens of seconds", "derived"),
+    defect("StillAttachedShortensPause", "still-attached-shortens-pause", &["attempts_pause"], "an attempt that the server refuses because of the earlier connection shortens the next pause", "derived"),
 ];

@@ -228,6 +228,9 @@ impl Core {
         match error.code {
             code::STILL_ATTACHED if !defect!(StillAttachedIsPermanent) => {
                 milestone!("exec.client.still-attached", generation = number, conn);
+                if defect!(StillAttachedShortensPause) {
+                    self.back_off.shorten();
+                }
                 self.give_up(CloseReason::Renounced, now);
             }
             code::TRANSPORT_CLOSED if !defect!(ClosedHandshakeIsFinal) => {

@@ -41,6 +41,11 @@ impl Session {
         self.processes.values_mut().for_each(|process| process.queue_signal(KILL));
     }
 
+    /// The defect `OutputFlushedByTimer` uses this: whether processes may have new events.
+    pub(in super::super) fn may_owe_events(&self) -> bool {
+        self.attachment.owed().is_some_and(|owed| !owed.pending.is_empty())
+    }
+
     /// The defect `LongPollLostWakeUp` uses this: returns the number of the next event of a process.
     pub(in super::super) fn next_of(&self, id: &ProcessId) -> Option<u64> {
         self.processes.get(id).map(|process| process.log.next())

@@ -64,8 +64,11 @@ fn a_session_is_detached_when_the_server_begins_to_close_its_connection() {
 fn a_user_that_follows_no_more_reads_of_no_gap() {
     let killed = |run: ScriptedRun| run.ended("p1", 3_000, ProcessOutcome::Signal(9));
     let found = |run: &ScriptedRun| violations(run, ends_as_it_wants).len();
-    let connected = || started().conn(1, 0, None);
+    // More than is retained.
+    let connected = || started().produced("p1/stdout", 1_100, &"x".repeat(101)).conn(1, 0, None);
     assert_eq!(found(&killed(asked(connected(), 2, 2_000, "unfollow", P1))), 0);
+    let retained = started().conn(1, 0, None);
+    assert_eq!(found(&killed(asked(retained, 2, 2_000, "unfollow", P1))), 1);
     let other = asked(connected(), 2, 2_000, "unfollow", r#"{"process":"p2"}"#);
     assert_eq!(found(&killed(other)), 1);
     let read = killed(asked(connected(), 2, 2_000, "unfollow", P1));

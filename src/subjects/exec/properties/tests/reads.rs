@@ -2,7 +2,7 @@
 
 use super::super::served::reads_wait;
 use super::{milestone, nothing, read, start, started, violations};
-use crate::history::{Call, Class, EventKind, ProcessOutcome};
+use crate::history::{Answer, Call, Class, EventKind, ProcessOutcome};
 use crate::property::scripted::ScriptedRun;
 use crate::subjects::exec::answers::Read;
 
@@ -147,6 +147,36 @@ fn a_read_is_answered_together_with_the_event_that_it_waits_for() {
         (0, 1),
         "the window opens a round trip later"
     );
+}
+
+#[test]
+fn a_read_without_news_is_answered_when_its_wait_is_over() {
+    // The wait is two minutes.
+    let polls = || {
+        let connected = milestone(started(), 300, "exec.client.connected", &[]);
+        read(connected, 2_000, 1)
+    };
+    let crosses = 4 * 20 + 1_000;
+    let late = |run: ScriptedRun, ms| violations(&run.answered(2, ms, nothing(2)), reads_wait);
+    assert!(late(polls(), 122_000 + crosses).is_empty());
+    assert_eq!(
+        late(polls(), 122_001 + crosses),
+        [
+            "call 2: the read was answered only at 123.081 s, although its wait was over at 122.000 s"
+        ]
+    );
+    let away = || {
+        let lost = milestone(polls(), 121_000, "exec.client.lost", &[]);
+        milestone(lost, 125_000, "exec.client.connected", &[])
+    };
+    assert!(late(away(), 125_000 + crosses).is_empty(), "it was asked again");
+    assert_eq!(late(away(), 125_001 + crosses).len(), 1);
+    // The fault may delay the request, and the wait with it.
+    let faulty = || polls().kills(2_000, 3_000);
+    assert!(late(faulty(), 123_000 + crosses).is_empty());
+    assert_eq!(late(faulty(), 123_001 + crosses).len(), 1);
+    let refused = polls().answered(2, 124_000, Answer::Refused("not started".into()));
+    assert!(violations(&refused, reads_wait).is_empty(), "the client may refuse it at any time");
 }
 
 #[test]

@@ -1,11 +1,14 @@
 //! Tests of `ends_as_it_wants`: which signals its rule excuses.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::super::wanted_ending::ends_as_it_wants;
 use super::{nothing, read, start, started, violations};
-use crate::history::{Answer, Class, Data, ProcessOutcome};
-use crate::property::scripted::ScriptedRun;
+use crate::history::{Answer, Call, Class, Data, EventKind, ProcessOutcome};
+use crate::property::scripted::{ScriptedRun, history};
+use crate::schedule::LimitValue;
 use crate::subjects::exec::answers::ExecFailure;
 use reknit_exec::client::Failure;
 
@@ -34,14 +37,6 @@ fn a_process_is_killed_by_its_user_only() {
             .is_empty()
     );
     assert!(violations(&killed(started().died("server", 2_000)), ends_as_it_wants).is_empty());
-    let written = |verb, answered| {
-        let write = started().asked_as(2, 1_500, Class::InFlight, "write", r#"{"process":"p1"}"#);
-        let then = write.asked_as(3, 1_600, Class::InFlight, verb, r#"{"process":"p1"}"#);
-        let answered = then.answered(2, answered, Answer::queued("accepted"));
-        violations(&killed(answered), ends_as_it_wants).len()
-    };
-    assert_eq!([written("drop-handle", 2_870), written("drop-handle", 2_869)], [0, 1]);
-    assert_eq!(written("read", 2_870), 1);
     let refused =
         |why: Data| killed(read(started(), 1_500, 0).answered(2, 2_000, Answer::Refused(why)));
     assert!(violations(&refused(gap().into()), ends_as_it_wants).is_empty());
@@ -55,6 +50,85 @@ fn a_process_is_killed_by_its_user_only() {
             .is_empty()
     );
     assert_eq!(violations(&killed(started_again), ends_as_it_wants).len(), 1);
+}
+
+/// More output than is retained.
+fn printed_much(scripted: ScriptedRun) -> ScriptedRun {
+    scripted.produced("p1/stdout", 1_100, &"x".repeat(101))
+}
+
+/// A run in which a write waits while its user drops the handle, or makes another call.
+fn written(printed: fn(ScriptedRun) -> ScriptedRun, verb: &str, answered: u64) -> ScriptedRun {
+    let started = printed(started()).conn(1, 0, None);
+    let write = started.asked_as(2, 1_500, Class::InFlight, "write", r#"{"process":"p1"}"#);
+    let then = write.asked_as(3, 1_600, Class::InFlight, verb, r#"{"process":"p1"}"#);
+    let both = then.answered(3, 1_600, "done").answered(2, answered, Answer::queued("accepted"));
+    both.ended("p1", 3_000, ProcessOutcome::Signal(9))
+}
+
+#[test]
+fn the_client_ends_a_dropped_process_that_fails_during_a_call() {
+    let is_killed = |run: ScriptedRun| violations(&run, ends_as_it_wants).len();
+    assert_eq!(is_killed(written(printed_much, "drop-handle", 2_870)), 0);
+    assert_eq!(is_killed(written(printed_much, "drop-handle", 2_869)), 1);
+    assert_eq!(is_killed(written(printed_much, "read", 2_870)), 1, "it was not dropped");
+    let little = |scripted: ScriptedRun| scripted;
+    assert_eq!(is_killed(written(little, "drop-handle", 2_870)), 1, "it cannot have failed");
+    let is_late = |wait: u64| {
+        let mut run = written(little, "drop-handle", 2_870);
+        run.plan.limits.set("client.call-wait", LimitValue::Duration(Duration::from_millis(wait)));
+        is_killed(run)
+    };
+    assert_eq!([is_late(2_900), is_late(2_901)], [0, 1], "a read may have had no answer");
+    let during_a_fault = written(printed_much, "drop-handle", 1_700).kills(1_700, 2_500);
+    assert_eq!(is_killed(during_a_fault), 0, "the client ends it over a later connection");
+}
+
+/// The handle is dropped as the client learns of the failure: no other call is open.
+#[test]
+fn the_call_that_drops_a_handle_is_the_last_use_of_it() {
+    let killed = |ms| {
+        let started = printed_much(started()).conn(1, 0, None);
+        let dropped =
+            started.asked_as(2, 2_000, Class::Durable, "drop-handle", r#"{"process":"p1"}"#);
+        dropped.answered(2, 2_000, "dropped").ended("p1", ms, ProcessOutcome::Signal(9))
+    };
+    assert!(violations(&killed(2_130), ends_as_it_wants).is_empty());
+    assert_eq!(violations(&killed(2_131), ends_as_it_wants).len(), 1);
+}
+
+#[test]
+fn only_a_process_that_can_have_failed_ends_before_its_slow_user_knows() {
+    let killed = |printed: fn(ScriptedRun) -> ScriptedRun| {
+        let fields = r#"{"process":"p1","reads":{"pause":"2s","every":"1B"}}"#;
+        let opened = EventKind::Opened { stream: "p1".into(), call: Call(1) };
+        let started = history().asked_as(1, 100, Class::InFlight, "start", fields);
+        let started = started.effect(1, 110, "p1").user(120, opened).conn(1, 0, None);
+        let run = printed(started).ended("p1", 3_000, ProcessOutcome::Signal(9));
+        violations(&run, ends_as_it_wants).len()
+    };
+    assert_eq!([killed(printed_much), killed(|scripted| scripted)], [0, 1]);
+}
+
+/// A call about an earlier process of the same name excuses nothing.
+#[test]
+fn a_terminate_ends_only_the_process_that_its_user_had() {
+    let again = |asked: u64| {
+        let opened = EventKind::Opened { stream: "p1.2".into(), call: Call(3) };
+        started()
+            .conn(1, 0, None)
+            .asked_as(2, asked, Class::InFlight, "terminate", r#"{"process":"p1"}"#)
+            .ended("p1", 2_500, ProcessOutcome::Exit(0))
+            .asked_as(3, 3_000, Class::InFlight, "start", r#"{"process":"p1"}"#)
+            .effect(3, 3_010, "p1.2")
+            .user(3_020, opened)
+            .ended("p1.2", 5_000, ProcessOutcome::Signal(9))
+    };
+    assert_eq!(
+        violations(&again(2_000), ends_as_it_wants),
+        ["p1.2: it ended with signal 9, but no user terminated it (at 5.000 s)"]
+    );
+    assert!(violations(&again(4_000), ends_as_it_wants).is_empty());
 }
 
 #[test]
