@@ -45,7 +45,7 @@ impl Subject for SilentSubject {
     }
 
     fn description(&self) -> &'static str {
-        "a protocol in which nobody says anything"
+        "a protocol without any message"
     }
 
     fn limits(&self) -> &'static [Limit] {
@@ -227,7 +227,7 @@ fn every_list_shows_its_table() {
         lists.map(|what| format!("-- {what}\n{}", command(&format!("list {what} mute")).out));
     insta::assert_snapshot!(rendered.concat(), @r"
     -- subjects
-    mute  a protocol in which nobody says anything
+    mute  a protocol without any message
     -- limits
     client.patience  25s, at least 1ms. How long it waits.
                      2s in the profile hasty

@@ -42,6 +42,8 @@ pub struct ScenarioTally {
     pub repeated: u64,
     /// Number of runs with an inconclusive failure: either outcome would have been correct.
     pub inconclusive: u64,
+    /// Number of plans that the engine does not support. They were not run.
+    pub unsupported: u64,
     /// The runs with a violation, in order.
     pub failed: Vec<FailedRun>,
     /// The expectations that all runs together did not meet: those of a swarm, and steps of a
@@ -89,8 +91,9 @@ pub enum HuntError {
 /// finished runs.
 ///
 /// # Errors
-/// If a run could not be carried out. The first such run ends the scenario. If the engine does not
-/// support its plan, this is an error only if no earlier run was a failure.
+/// If a run could not be carried out. The first such run ends the scenario. Plans that the engine does
+/// not support are left out: this is an error only if the other runs say nothing. Without all runs,
+/// expectations on all of them are not checked.
 pub fn tally(
     subject: &Arc<dyn DynSubject>,
     scenario: &ScenarioFile,
@@ -104,7 +107,7 @@ pub fn tally(
     let work = move |plan: Plan| {
         examine(JudgedRun { subject: &tested, plan: &plan, expect: &expect }, &checks)
     };
-    let (mut tally, mut hunt_error) = (ScenarioTally::default(), None);
+    let (mut tally, mut hunt_error, mut unsupported) = (ScenarioTally::default(), None, None);
     let mut over_all = is_swarm(scenario).then(|| expect::SwarmTally::new(&scenario.expect));
     // Idle steps are checked only if exactly the file's own runs are made: other runs, or only some
     // of them, may leave a step idle.
@@ -119,6 +122,11 @@ pub fn tally(
     let (mut order, mut taken) = (plans.clone().into_iter(), Vec::new());
     pool.run(plans.into_iter(), work, |result| {
         let plan = order.next().expect("there is a result for each plan");
+        if let Ok(Err(error @ RunError::Unsupported(_))) = result {
+            tally.unsupported += 1;
+            unsupported.get_or_insert(HuntError::Run(error));
+            return ControlFlow::Continue(());
+        }
         if let Ok(Ok(Examined { history, .. })) = &result {
             over_all.iter_mut().for_each(|over_all| over_all.add(history));
             idle.iter_mut().for_each(|idle| idle.add(history));
@@ -131,10 +139,12 @@ pub fn tally(
         progress(tally.runs);
         if hunt_error.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
-    // Violations of earlier runs are worth more than the reason why a later plan cannot run.
-    if !tally.failed.is_empty() {
-        hunt_error =
-            hunt_error.filter(|error| !matches!(error, HuntError::Run(RunError::Unsupported(_))));
+    if let Some(error) = unsupported {
+        (over_all, idle) = (None, None);
+        let breaks = scenario.expect.breaks.as_deref();
+        if tally.runs == 0 || breaks.is_some_and(|property| !tally.broke(property)) {
+            hunt_error = hunt_error.or(Some(error));
+        }
     }
     tally.unmet = over_all
         .map(|over_all| over_all.unmet())
@@ -281,6 +291,7 @@ impl ScenarioTally {
         self.virtual_time += other.virtual_time;
         self.repeated += other.repeated;
         self.inconclusive += other.inconclusive;
+        self.unsupported += other.unsupported;
         other
             .milestones
             .iter()

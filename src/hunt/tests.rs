@@ -189,6 +189,26 @@ fn a_plan_that_the_subject_cannot_run_is_an_error_and_not_a_verdict() {
     assert!(!hunt_error.to_string().contains('\n'));
 }
 
+#[test]
+fn plans_that_the_engine_does_not_support_are_left_out() {
+    let subjects = crate::subjects::built_in();
+    let plan = |name: &str| {
+        let file = format!("scenarios/counter/{name}.toml");
+        ScenarioFile::load(file.as_ref(), &subjects).unwrap().plans().remove(0)
+    };
+    let beyond = plan("refused-hung-and-closed-while-recovering");
+    let plain = plan("short-cut-while-numbers-flow");
+    let scenario = ScenarioFile::of_plan(plain.clone(), "Some plans");
+    let checks = Checks { check: Check::None, engine: Engine::TURMOIL, ..Checks::default() };
+    let runs = |plans: Vec<Plan>| {
+        tally(&crate::subjects::counter(), &scenario, plans, &checks, &Pool::default(), |_| {})
+    };
+    let some = runs(vec![beyond.clone(), plain]).unwrap();
+    assert_eq!((some.runs, some.unsupported, some.verdict(None)), (1, 1, ScenarioVerdict::Held));
+    let none = runs(vec![beyond]).unwrap_err();
+    assert!(matches!(none, HuntError::Run(RunError::Unsupported(_))), "{none}");
+}
+
 /// A run with a bug that no property detects without a control run. An expectation in the file does
 /// detect it.
 fn half_open() -> (Arc<dyn DynSubject>, Plan, Expect) {

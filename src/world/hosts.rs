@@ -45,7 +45,7 @@ pub(super) struct HostState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     /// Runs nothing: the host of tasks that belong to no host.
-    Nobody,
+    Unused,
     Server,
     Client,
     /// The outside world: the processes of all hosts run there.
@@ -73,18 +73,18 @@ impl HostState {
     }
 }
 
-/// All hosts, by number. The first is [`NOBODY`]. If there are processes, the last is
+/// All hosts, by number. The first is [`UNUSED`]. If there are processes, the last is
 /// the outside world.
 pub(super) struct Hosts(Vec<HostState>);
 
 impl Hosts {
-    /// Creates the hosts of a world. The host `nobody` must come first.
+    /// Creates the hosts of a world. The host `unused` must come first.
     pub fn new(hosts: Vec<HostState>) -> Self {
-        debug_assert!(matches!(hosts.first(), Some(HostState { role: Role::Nobody, .. })));
+        debug_assert!(matches!(hosts.first(), Some(HostState { role: Role::Unused, .. })));
         Self(hosts)
     }
 
-    /// Returns the number of hosts, including `nobody` and the outside world.
+    /// Returns the number of hosts, including `unused` and the outside world.
     pub fn len(&self) -> usize {
         self.0.len()
     }

@@ -188,7 +188,7 @@ fn new(
     scripts: Option<&BTreeMap<String, Script>>,
     machine: &mut dyn Machine,
 ) -> World {
-    let mut hosts = vec![(Host::from("nobody"), Role::Nobody)];
+    let mut hosts = vec![(Host::from("unused"), Role::Unused)];
     hosts.extend(subject.servers().iter().map(|name| (Host::from(*name), Role::Server)));
     hosts.extend(plan.client_hosts().map(|host| (host, Role::Client)));
     hosts.extend(scripts.map(|_| (Host::from("the world outside"), Role::Outside)));

@@ -21,7 +21,7 @@ pub(super) struct HostIx(pub usize);
 
 /// The host of tasks, milestones and sockets that belong to no host. Each of these is a bug, and is
 /// reported.
-pub(super) const NOBODY: HostIx = HostIx(0);
+pub(super) const UNUSED: HostIx = HostIx(0);
 
 /// Something that happened during a turn, in order.
 pub(super) struct TurnNote {
@@ -78,7 +78,7 @@ type Pulse = (Option<fn()>, u32);
 thread_local! {
     static INBOX: RefCell<Vec<TurnNote>> = const { RefCell::new(Vec::new()) };
     static OPEN: Cell<bool> = const { Cell::new(false) };
-    static CURRENT: Cell<HostIx> = const { Cell::new(NOBODY) };
+    static CURRENT: Cell<HostIx> = const { Cell::new(UNUSED) };
     static DYING: RefCell<Vec<HostIx>> = const { RefCell::new(Vec::new()) };
     static PULSE: Cell<Pulse> = const { Cell::new((None, 0)) };
     static RUNTIMES: RefCell<Vec<OwnRuntime>> = const { RefCell::new(Vec::new()) };
@@ -113,7 +113,7 @@ pub(super) fn begin(hosts: usize) {
     DYING.with_borrow_mut(Vec::clear);
     RUNTIMES.with_borrow_mut(Vec::clear);
     OPEN.set(true);
-    CURRENT.set(NOBODY);
+    CURRENT.set(UNUSED);
 }
 
 /// Ends the work for a world.
@@ -154,7 +154,7 @@ pub(super) fn note_of_world(host: HostIx, what: Noted) {
 
 /// Adds a note about a thing that belongs to no host.
 pub(super) fn note_unowned(what: String) {
-    note_of_world(NOBODY, Noted::Unowned(what));
+    note_of_world(UNUSED, Noted::Unowned(what));
 }
 
 /// Marks a host as dying: notes that its tasks make while they are dropped are ignored.
@@ -181,7 +181,7 @@ pub(super) fn drain(notes: &mut Vec<TurnNote>) {
 /// Returns the host whose task is being polled.
 pub(super) fn current() -> HostIx {
     match CURRENT.get() {
-        NOBODY => by_runtime(),
+        UNUSED => by_runtime(),
         host => host,
     }
 }
@@ -195,7 +195,7 @@ fn by_runtime() -> HostIx {
             Handle::try_current().ok().map(|handle| handle.id())
         };
         id.and_then(|id| runtimes.iter().find(|of| of.handle.id() == id))
-            .map_or(NOBODY, |of| of.host)
+            .map_or(UNUSED, |of| of.host)
     })
 }
 
@@ -286,7 +286,7 @@ pub(super) fn time_moved() {
 /// Runtime hook: a task of the current host spawns a task.
 pub(super) fn spawned(id: Id) {
     let host = CURRENT.get();
-    if host == NOBODY {
+    if host == UNUSED {
         note_unowned("a task".into());
     }
     TASKS.with_borrow_mut(|tasks| {
@@ -299,7 +299,7 @@ pub(super) fn spawned(id: Id) {
 /// moved.
 pub(super) fn before_poll(id: Id) -> u64 {
     TASKS.with_borrow_mut(|tasks| {
-        let host = tasks.owner.get(&id).copied().unwrap_or(NOBODY);
+        let host = tasks.owner.get(&id).copied().unwrap_or(UNUSED);
         CURRENT.set(host);
         tasks.hosts[host.0].polls += 1;
         tasks.polls += 1;
@@ -310,7 +310,7 @@ pub(super) fn before_poll(id: Id) -> u64 {
 
 /// Runtime hook: a task was polled.
 pub(super) fn after_poll() {
-    CURRENT.set(NOBODY);
+    CURRENT.set(UNUSED);
 }
 
 /// Runtime hook: a task has ended.

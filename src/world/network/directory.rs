@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use crate::schedule::Host;
-use crate::world::thread::{HostIx, NOBODY};
+use crate::world::thread::{HostIx, UNUSED};
 
 /// A host, as the network knows it.
 struct Entry {
@@ -13,7 +13,7 @@ struct Entry {
     dark: bool,
 }
 
-/// All hosts, by number. The first is [`NOBODY`].
+/// All hosts, by number. The first is [`UNUSED`].
 pub(in crate::world) struct Directory {
     entries: Vec<Entry>,
     /// The number of hosts that are not the outside world.
@@ -49,9 +49,9 @@ impl Directory {
         self.entries[host.0].dark = dark;
     }
 
-    /// Iterates over the numbers of the subject's hosts: all except `nobody` and the outside world.
+    /// Iterates over the numbers of the subject's hosts: all except `unused` and the outside world.
     pub fn indices(&self) -> impl Iterator<Item = HostIx> + use<> {
-        (NOBODY.0 + 1..self.subjects).map(HostIx)
+        (UNUSED.0 + 1..self.subjects).map(HostIx)
     }
 
     /// Returns the subject's host with this name.

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use turmoil_net::{Packet, TcpFlags, TcpSegment, Transport};
 
 use crate::history::{ConnEnd, ConnIndex, Side};
-use crate::world::thread::{HostIx, NOBODY};
+use crate::world::thread::{HostIx, UNUSED};
 
 use super::SimNet;
 
@@ -56,7 +56,7 @@ impl SimNet {
         if let Some(socket) = &mut end.socket {
             self.stack.set_current(state.host(side));
             socket.drain(&mut end.saved);
-            self.stack.set_current(NOBODY);
+            self.stack.set_current(UNUSED);
         }
         late.iter().for_each(|bytes| end.saved.extend_from_slice(bytes));
         end.saved.extend_from_slice(more);

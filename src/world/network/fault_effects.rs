@@ -217,11 +217,11 @@ impl SimNet {
             direction.lost_since = None;
         }
         let learns = self.faults.learns.remove(&number).unwrap_or_default();
-        let nobody = self.conns.get(conn).foreign;
+        let foreign = self.conns.get(conn).foreign;
         for side in [Side::Client, Side::Server] {
             let host = &self.directory.name(self.conns.get(conn).host(side));
             match learns.get(host).copied().unwrap_or(Learns::After(Duration::ZERO)) {
-                Learns::After(_) if nobody => {}
+                Learns::After(_) if foreign => {}
                 Learns::After(after) => self.schedule(now + after, 0, Due::Learn { conn, side }),
                 Learns::Never => {}
             }

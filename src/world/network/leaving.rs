@@ -10,7 +10,7 @@ use turmoil_net::{Packet, TcpFlags, TcpSegment, Transport};
 
 use crate::history::{ConnEnd, ConnIndex, EventKind, Fate, Flags, Side, Time};
 use crate::schedule::fault::segment::{LinkEffects, SynFate};
-use crate::world::thread::{self, HostIx, NOBODY};
+use crate::world::thread::{self, HostIx, UNUSED};
 
 use super::SimNet;
 use super::acks::{MOST_ACKS, is_bare_ack, keep_last_ack};
@@ -48,8 +48,8 @@ impl SimNet {
     fn sent(&mut self, packet: Packet) {
         let Packet { src, dst, payload: Transport::Tcp(tcp), .. } = packet else { return };
         let (Some(from), Some(to)) = (self.directory.at(src), self.directory.at(dst)) else {
-            let from_nobody = src == self.directory.ip(NOBODY);
-            return if from_nobody {
+            let is_unowned = src == self.directory.ip(UNUSED);
+            return if is_unowned {
                 thread::note_unowned(format!(
                     "a socket, {src}:{} to {dst}:{}",
                     tcp.src_port, tcp.dst_port

@@ -22,7 +22,7 @@ pub(in crate::world) trait Stack {
     /// Returns the clock of the engine.
     fn clock(&self) -> Clock;
 
-    /// Sets the host whose sockets are used now. Between polls, this is the host `nobody`.
+    /// Sets the host whose sockets are used now. Between polls, this is the host `unused`.
     fn set_current(&self, host: HostIx);
 
     /// Moves the packets that the hosts' kernels have sent since the last call into `packets`, in

@@ -8,7 +8,7 @@ use crate::probe::{Hold, Prober};
 use crate::schedule::MilestoneValue;
 
 use crate::world::local;
-use crate::world::thread::{self, NOBODY, Noted};
+use crate::world::thread::{self, Noted, UNUSED};
 
 /// The prober of the world of this thread.
 pub(in crate::world) struct WorldProber;
@@ -44,7 +44,7 @@ pub(in crate::world) fn install_panic_hook() {
     ONCE.call_once(|| {
         let before = take_hook();
         set_hook(Box::new(move |info| {
-            let of_nobody = thread::current() == NOBODY;
+            let is_unowned = thread::current() == UNUSED;
             if thread::is_recording() {
                 let message = info.payload_as_str().unwrap_or("no message");
                 let file =
@@ -58,7 +58,7 @@ pub(in crate::world) fn install_panic_hook() {
             }
             // The panic may come from the world itself, whose history is then never read. So it is
             // reported as before.
-            if of_nobody || !thread::is_recording() {
+            if is_unowned || !thread::is_recording() {
                 before(info);
             }
         }));

@@ -2,7 +2,7 @@
 //! their host.
 //!
 //! Each of them sets the current host of the socket stack around every poll *and* in its drop, so
-//! that a socket works correctly in any task. Between polls the current host is `nobody`.
+//! that a socket works correctly in any task. Between polls the current host is `unused`.
 
 use std::future::Future;
 use std::io;
@@ -22,7 +22,7 @@ use crate::world::local;
 use crate::world::network::conns::{PendingConnect, SharedEnd};
 use crate::world::network::stack::{RawListener, RawSocket};
 use crate::world::product::machine::{self, Counted};
-use crate::world::thread::{self, HostIx, NOBODY};
+use crate::world::thread::{self, HostIx, UNUSED};
 
 /// The number of unread bytes from which a read may require a window update.
 const NEARLY_FULL: u64 = 60 * 1024;
@@ -39,7 +39,7 @@ impl OnHost {
 
 impl Drop for OnHost {
     fn drop(&mut self) {
-        local::try_with(|world| world.net.stack.set_current(NOBODY));
+        local::try_with(|world| world.net.stack.set_current(UNUSED));
     }
 }
 

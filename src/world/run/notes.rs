@@ -7,7 +7,7 @@ use crate::net::ConnId;
 use crate::schedule::MilestoneValue;
 
 use crate::world::state::{Phase, World};
-use crate::world::thread::{self, HostIx, NOBODY, Noted};
+use crate::world::thread::{self, HostIx, Noted, UNUSED};
 use crate::world::waiting::Reached;
 
 /// The field in which milestones and points name their connection.
@@ -39,7 +39,7 @@ impl World {
     /// Writes a note of the turn to the history. Returns the milestone or point that it contains,
     /// if a step or a held task waits for one.
     pub(in crate::world) fn read_note(&mut self, host: HostIx, what: Noted) -> Option<Reached> {
-        let of = (host != NOBODY).then_some(host);
+        let of = (host != UNUSED).then_some(host);
         match what {
             Noted::Entry(entry) => {
                 // After the clients are closed, neither ground truth nor what users get counts.

@@ -67,7 +67,7 @@ fn when(log_lines: &[String], ends: &str) -> u64 {
     let line = log_lines
         .iter()
         .find(|line| line.ends_with(ends))
-        .unwrap_or_else(|| panic!("nobody said `{ends}`: {log_lines:?}"));
+        .unwrap_or_else(|| panic!("no line is `{ends}`: {log_lines:?}"));
     line.split([' ', ':']).nth(1).unwrap().parse().unwrap()
 }
 

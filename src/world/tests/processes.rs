@@ -252,7 +252,7 @@ fn processes_survive_a_crash_if_the_step_requests_it() {
         assert_eq!(
             counted(&history),
             [1, 0],
-            "{engine:?}: who survives is not of the next life, in which nobody was launched"
+            "{engine:?}: who survives is not of the next life, in which nothing was launched"
         );
     }
 }

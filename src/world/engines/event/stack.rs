@@ -16,7 +16,7 @@ use crate::schedule::Host;
 use crate::subject::Root;
 use crate::world::network::stack::{DeliveryResult, RawListener, RawSocket, Stack};
 use crate::world::network::timeline::Clock;
-use crate::world::thread::{self, HostIx, NOBODY};
+use crate::world::thread::{self, HostIx, UNUSED};
 
 impl RawSocket for TcpStream {
     fn drain(&mut self, into: &mut BytesMut) {
@@ -51,10 +51,10 @@ impl RawListener for Binding {
 /// The kernels of all hosts, and tokio's clock.
 pub(super) struct EventStack {
     net: EnterGuard,
-    /// The ids of the hosts in `turmoil-net`, `nobody` first.
+    /// The ids of the hosts in `turmoil-net`, `unused` first.
     ids: Vec<HostId>,
-    /// The address of `nobody`.
-    nobody: IpAddr,
+    /// The address of `unused`.
+    unused: IpAddr,
     /// The running roots of the hosts.
     roots: Vec<Option<JoinHandle<()>>>,
     started: Instant,
@@ -70,7 +70,7 @@ impl EventStack {
             .map(|host| (net.add_host(host.as_str()), net.lookup(host.as_str())))
             .unzip();
         let roots = hosts.iter().map(|_| None).collect();
-        (Self { net: net.enter(), ids, nobody: ips[NOBODY.0], roots, started: Instant::now() }, ips)
+        (Self { net: net.enter(), ids, unused: ips[UNUSED.0], roots, started: Instant::now() }, ips)
     }
 }
 
@@ -132,6 +132,6 @@ impl Stack for EventStack {
             Some(peer) => format!("a socket, {} to {peer}", entry.local),
             None => format!("a socket that listens at {}", entry.local),
         };
-        turmoil_net::netstat(self.nobody).entries.into_iter().map(describe).collect()
+        turmoil_net::netstat(self.unused).entries.into_iter().map(describe).collect()
     }
 }
