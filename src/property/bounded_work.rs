@@ -13,6 +13,7 @@
 //! number.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::iter::Peekable;
 use std::time::Duration;
 
 use crate::history::{ConnIndex, Event, EventKind, Fate, Packet, Side, Time};
@@ -104,17 +105,32 @@ fn makes_small_segments(facts: &Facts<'_>) -> bool {
 
 /// The allowance of frames for the actual data: two for each item plus its bytes, and four for each
 /// call. Every new connection adds a handshake, and the same allowance again for all items and
-/// calls still undelivered.
-#[derive(Default)]
+/// calls still undelivered. What the outside world has given may be part of each answer and of each
+/// new connection.
 struct Payload {
     granted: u64,
     items: u64,
     bytes: u64,
     calls: u64,
+    /// The later inputs of the outside world, in order: when, and how many bytes.
+    given: Peekable<std::vec::IntoIter<(Time, u64)>>,
+    /// The bytes that the outside world has given so far.
+    state: u64,
 }
 
 impl Payload {
+    fn of(facts: &Facts<'_>) -> Self {
+        let mut given = (facts.guarantees().given)(&facts.cx);
+        given.sort_unstable();
+        let given = given.into_iter().peekable();
+        Self { granted: 0, items: 0, bytes: 0, calls: 0, given, state: 0 }
+    }
+
     fn read(&mut self, event: &Event) {
+        while let Some((_, bytes)) = self.given.next_if(|(at, _)| *at <= event.at) {
+            self.granted += 2 + bytes / SEGMENT;
+            self.state += bytes;
+        }
         match &event.what {
             EventKind::Produced { bytes, .. } => {
                 self.granted += 2 + bytes.len() as u64 / SEGMENT;
@@ -126,14 +142,15 @@ impl Payload {
                 self.bytes = self.bytes.saturating_sub(bytes.len() as u64);
             }
             EventKind::Asked { .. } => {
-                self.granted += 4;
+                self.granted += 4 + self.state / SEGMENT;
                 self.calls += 1;
             }
             EventKind::Answered { .. } | EventKind::Failed { .. } => {
                 self.calls = self.calls.saturating_sub(1)
             }
             EventKind::ConnOpened { .. } => {
-                self.granted += HANDSHAKE + 2 * self.items + self.bytes / SEGMENT + 4 * self.calls
+                let bytes = self.bytes + self.state;
+                self.granted += HANDSHAKE + 2 * self.items + bytes / SEGMENT + 4 * self.calls
             }
             _ => {}
         }
@@ -144,7 +161,7 @@ fn check_frames(facts: &Facts<'_>, broken: &mut Findings) {
     let history = facts.cx.history;
     let most = facts.guarantees().work.frames;
     let users = u64::from(facts.cx.plan.clients.max(1));
-    let mut payload = Payload::default();
+    let mut payload = Payload::of(facts);
     let mut windows: BTreeMap<&str, (Window, u64)> = BTreeMap::new();
     let mut sent: BTreeMap<(ConnIndex, Side), u64> = BTreeMap::new();
     for event in &history.events {
@@ -183,7 +200,7 @@ fn is_new(packet: &Packet, sent: &mut BTreeMap<(ConnIndex, Side), u64>) -> bool 
 fn check_segments(facts: &Facts<'_>, broken: &mut Findings) {
     let history = facts.cx.history;
     let hosts = facts.cx.servers.len() as u64 + u64::from(facts.cx.plan.clients);
-    let mut payload = Payload::default();
+    let mut payload = Payload::of(facts);
     history.events.iter().for_each(|event| payload.read(event));
     let frames =
         facts.guarantees().work.frames.saturating_mul(hosts).saturating_mul(seconds(facts));
@@ -214,7 +231,7 @@ fn seconds(facts: &Facts<'_>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::super::scripted::{ScriptedRun, history};
-    use crate::history::Class;
+    use crate::history::{Class, Time};
 
     /// Attempts at a fixed interval. The guarantees in tests allow 5 attempts, 10 frames and 20
     /// polls.
@@ -277,6 +294,19 @@ mod tests {
         let scripted = history().produced("s1", 500, "a").produced("s1", 501, "b");
         frames(scripted.clone(), 10 + 4).holds("bounded_work");
         assert_eq!(frames(scripted, 10 + 5).violations("bounded_work").len(), 1);
+    }
+
+    #[test]
+    fn what_the_outside_world_gives_adds_to_the_frame_allowance() {
+        let given =
+            history().guarantees(|guarantees| guarantees.given = |_| vec![(Time(2_050), 3_000)]);
+        // 10 of the second, 2 for the message, 3 for its bytes.
+        frames(given.clone(), 10 + 5).holds("bounded_work");
+        assert_eq!(frames(given.clone(), 10 + 6).violations("bounded_work").len(), 1);
+        // A new connection has a handshake, and may carry the bytes again.
+        let again = given.attempt(2, 2_060);
+        frames(again.clone(), 10 + 5 + 8 + 3).holds("bounded_work");
+        assert_eq!(frames(again, 10 + 5 + 8 + 4).violations("bounded_work").len(), 1);
     }
 
     #[test]

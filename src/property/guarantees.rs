@@ -144,6 +144,12 @@ pub struct Guarantees {
     ///
     /// Read by `bounded_ending`, `bounded_delivery` and `isolation`.
     pub answer_bytes: fn(&Plan, &Operation) -> u64,
+    /// What the outside world gives to a product besides the items of streams: when, and how many bytes
+    /// in all that one host sends for it. Each answer, and each new connection, may carry it again.
+    /// Default: nothing.
+    ///
+    /// Read by `bounded_work`.
+    pub given: fn(&CheckContext<'_>) -> Vec<(Time, u64)>,
     /// The guarantees for slow users, if the protocol does not slow a producer down for its user.
     /// Default: `None`, a slow user loses nothing.
     ///
@@ -250,6 +256,7 @@ impl Guarantees {
             connections: usize::MAX,
             no_room: |_, _| Vec::new(),
             answer_bytes: |_, _| 0,
+            given: |_| Vec::new(),
             slow_users: None,
             begins_anew: |_| false,
             work: WorkBounds { attempts: 10, frames: 100, polls: 60 },
@@ -273,6 +280,14 @@ impl Guarantees {
     /// properties.
     pub fn recovery_window(&self, latency: Duration) -> Duration {
         self.back_off + latency * 2 * self.round_trips
+    }
+
+    /// Returns how long a client without a connection may take, if no fault disturbs it, until it has
+    /// another one or has given up. Each side detects the loss on its own, and the last attempt may
+    /// begin just before the recovery ends. The next step over a new connection takes a moment more,
+    /// which the caller adds.
+    pub fn reconnects_within(&self) -> Duration {
+        self.detection * 2 + self.recovery + self.attempt
     }
 
     /// Returns the whole that a stream is a part of, or the stream itself if it is not a part.

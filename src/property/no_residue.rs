@@ -40,7 +40,7 @@ kinds! {
 pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
     let mut before: BTreeMap<&str, &BTreeMap<String, u64>> = BTreeMap::new();
     for event in &facts.cx.history.events {
-        if let (None, Some(what)) = (&event.host, of_nobody(&event.what)) {
+        if let (None, Some(what)) = (&event.host, unowned(&event.what)) {
             broken.push(About::Run, event.at, &OF_NO_HOST, fields! { what });
         }
         let is_foreign = |host: &Host| {
@@ -76,7 +76,7 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
 }
 
 /// Describes an entry without a host, if entries of its kind must have one.
-fn of_nobody(what: &EventKind) -> Option<Phrase> {
+fn unowned(what: &EventKind) -> Option<Phrase> {
     match what {
         EventKind::Unowned { what } => Some(Phrase::new(&STRAY, fields! { what })),
         EventKind::Milestone { name, .. } => Some(Phrase::new(&MILESTONE, fields! { name: *name })),

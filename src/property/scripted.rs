@@ -73,6 +73,7 @@ fn guarantees() -> Guarantees {
         closed_retention: Duration::from_secs(30),
         in_flight: None,
         answer_bytes: |_, _| 0,
+        given: |_| Vec::new(),
         slow_users: None,
         begins_anew: |_| false,
         work: WorkBounds { attempts: 5, frames: 10, polls: 20 },
@@ -406,6 +407,13 @@ impl ScriptedRun {
     /// The client last received data at this time, over the connection that was opened last.
     pub fn heard(mut self, ms: u64) -> Self {
         self.history.conns.last_mut().expect("a connection").received.0 = Some(Time(ms));
+        self
+    }
+
+    /// The client wrote again at this time, after it had waited for room, over the connection that was opened
+    /// last.
+    pub fn unblocked(mut self, ms: u64) -> Self {
+        self.history.conns.last_mut().expect("a connection").unblocked.0 = Some(Time(ms));
         self
     }
 

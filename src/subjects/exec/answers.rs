@@ -31,6 +31,7 @@ data!(
     WrongTask,
     WasRunning,
     ExecObservation,
+    NotRetained,
     ExecFailure
 );
 
@@ -119,6 +120,22 @@ impl fmt::Display for StreamTotals {
             let before = if n == 0 { "" } else { ", " };
             write!(f, "{before}{stream} {total}")
         })
+    }
+}
+
+/// The refusal of a page-wise read up to the close: how many chunks of the output were not in its answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NotRetained(pub(super) u64);
+
+impl fmt::Display for NotRetained {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} chunks are no longer retained", self.0)
+    }
+}
+
+impl Serialize for NotRetained {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 

@@ -187,6 +187,7 @@ impl Subject for Exec {
             }),
             connections: usize::MAX, // a new connection takes the place of an idle one
             no_room: Guarantees::default().no_room,
+            given: Guarantees::default().given,
             begins_anew: Guarantees::default().begins_anew,
             answer_bytes: operations::answer_bytes,
             slow_users: slow_users(&client, &server),
@@ -214,11 +215,7 @@ fn retention(client: &ClientLimits, server: &ServerLimits) -> Retention {
     if server.flow_window(client.flow_window()).is_some() {
         return Retention::ALL;
     }
-    Retention {
-        items: Some(server.retained_chunks as u64),
-        piece: Some(operations::KEPT),
-        bytes: Some(server.retained_bytes as u64),
-    }
+    operations::retained(server)
 }
 
 /// The calls of a client that its user may have given up before their answer, beyond the limit.

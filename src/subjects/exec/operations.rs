@@ -11,11 +11,13 @@ use super::command::CommandOptions;
 use super::limits::{LIMITS, client_limits, server_limits};
 use super::network_fault::AROUND;
 use super::tasks::FileTask;
+use crate::property::Retention;
 use crate::schedule::units::{Size, WrittenDuration, read_size};
 use crate::schedule::{Action, Operation, Plan};
 use crate::subject::dyn_subject::read;
 pub use crate::subjects::pace::ReadingPace;
 use crate::world::process::{Input, PrintedLines, Setup, TABLE};
+use reknit_exec::limits::ServerLimits;
 use reknit_exec::server::CHUNK;
 
 /// An operation that a client's user performs.
@@ -377,6 +379,15 @@ fn read_most(operation: &Operation) -> Option<u64> {
 
 /// The minimum size of a retained chunk in bytes, unless the chunk is a line.
 pub(super) const KEPT: u64 = CHUNK as u64 / 2;
+
+/// Returns the part of the output of a process that the server keeps for reads.
+pub(super) fn retained(server: &ServerLimits) -> Retention {
+    Retention {
+        items: Some(server.retained_chunks as u64),
+        piece: Some(KEPT),
+        bytes: Some(server.retained_bytes as u64),
+    }
+}
 
 /// The most bytes of a written line without a declared length.
 const LONGEST_LINE: u64 = 40;

@@ -26,6 +26,7 @@
 //! | `http_ends_with_its_connection` | the connections that the server opened, and the ends of the connections that it had accepted |
 //! | `attempts_are_answered` | the milestone of a failed attempt, and the fault intervals |
 //! | `kept_while_healthy` | the milestones that call a peer silent, and the fault intervals |
+//! | `silence_is_noticed` | the last data that reached each client, the ends of connections, and the faults of hosts |
 //! | `refusals_pass` | the milestones of refused reads, and of failed processes |
 //! | `processes_fail_truly` | the reasons for which a client fails processes, the output, and the retention |
 //! | `attached_are_answered` | the milestones of an attach, at the server and at the client, and the fault intervals |
@@ -42,20 +43,19 @@
 //! | `lost_calls_were_sent` | the reasons of failed calls, and the ends of their client's connections |
 //! | `attempts_pause` | the connections that a client opened, the ends of those without an answer, and the milestones of those that failed and that the server attached |
 //! | `sessions_are_shared` | the milestones of new and refused sessions, and the hosts of their connections |
-//! | `http_limits_hold` | the lengths of whole bodies, and the connections that the server opened |
+//! | `http_limits_hold` | the lengths of whole bodies, the deadlines of requests, and the connections that the server opened |
 //! | `waits_are_whole` | the times of calls that the client gave up, and their waits |
 //! | `unfollowed_run_on` | the real ends of processes that their users dropped, the connections, and the faults |
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::answers::{ExecFailure, ExecObservation, StreamTotals, WrongAnswer};
+use super::answers::{ExecFailure, ExecObservation};
 use super::files::TARGET;
-use super::sum::Sum;
 use super::web;
-use crate::history::{Answer, Call, Content, Ending, EventKind, Stream, Time};
+use crate::history::{Answer, Call, Ending, EventKind, Stream, Time};
 use crate::property::violation::{fields, kinds};
-use crate::property::{CheckContext, Property, Violation, ViolationFields, ViolationKind};
+use crate::property::{CheckContext, Property, Violation};
 use crate::schedule::MilestoneValue;
 use crate::subjects::judging::{has_puppet, host, judged};
 use crate::subjects::records;
@@ -71,6 +71,7 @@ mod http_bounds;
 mod lost;
 mod pauses;
 mod prompt;
+mod reads;
 mod recovery;
 mod refusals;
 mod repair;
@@ -87,18 +88,6 @@ kinds! {
     IN_SEQUENCE;
     OUT_OF_PLACE = "out-of-place": "{subject:}{saw} {moment}";
     STILL_RAN = "still-ran": "{subject:}{saw}, but the process still ran {moment}";
-}
-
-kinds! {
-    READS_ARE_TRUE;
-    READ_NOTHING = "nothing-new": "{subject:}a long-poll read after event {after} was answered at once, with nothing new {moment}";
-    READ_BACKWARD = "backward": "{subject:}event {event} after event {after} {moment}";
-    READ_CHANGED = "changed": "{subject:}event {event} has other bytes than the first time {moment}";
-    READ_NOT_KEPT = "not-kept": "{subject:}the subscription ended after event {after}, because the client did not keep the next one {moment}";
-    OTHER_ERROR = "other-error": "{subject:}the error of the byte stream does not have the kind of its failure {moment}";
-    WRITTEN_BEHIND_MISSING = "written-behind-missing": "{subject:}the byte stream accepted bytes behind bytes that were not written {moment}";
-    READ_END_OF_FAILED = "end-of-failed": "{subject:}the byte stream of a failed process ended without an error {moment}";
-    READ_OTHER = "other": "{subject:}it read {stream} {read}, but the process printed {stream} {really} {moment}";
 }
 
 kinds! {
@@ -126,9 +115,9 @@ pub(super) const OWN: &[Property] = &[
     },
     Property {
         name: "reads_are_true",
-        doc: "paged reads of a process and further subscriptions, up to its close, return exactly what it printed, and each read returns an event as the first one did",
-        kinds: READS_ARE_TRUE,
-        check: reads_are_true,
+        doc: "paged reads of a process and further subscriptions, up to its close, return exactly what it printed, each read returns an event as the first one did, and no read leaves out what the server retains",
+        kinds: reads::READS_ARE_TRUE,
+        check: reads::reads_are_true,
     },
     Property {
         name: "no_orphan",
@@ -281,6 +270,12 @@ pub(super) const OWN: &[Property] = &[
         check: generations::kept_while_healthy,
     },
     Property {
+        name: "silence_is_noticed",
+        doc: "a client gives up a connection over which it receives nothing when its detection time is over",
+        kinds: generations::SILENCE_IS_NOTICED,
+        check: generations::silence_is_noticed,
+    },
+    Property {
         name: "refusals_pass",
         doc: "a temporary error of a read does not fail the process",
         kinds: repair::REFUSALS_PASS,
@@ -336,7 +331,7 @@ pub(super) const OWN: &[Property] = &[
     },
     Property {
         name: "client_recovers",
-        doc: "a client without a connection has one again, or has failed permanently, within the recovery time after the last fault",
+        doc: "a client without a connection has one again, or has failed permanently, within the recovery time after the last fault, and does not fail before its recovery time is over",
         kinds: recovery::CLIENT_RECOVERS,
         check: recovery::client_recovers,
     },
@@ -366,13 +361,13 @@ pub(super) const OWN: &[Property] = &[
     },
     Property {
         name: "http_limits_hold",
-        doc: "the server refuses a whole body exactly if it is longer than the limit, and a connection has only so many HTTP requests at a time",
+        doc: "the server refuses a whole body exactly if it is longer than the limit, and no request as late before its deadline, and a connection has only so many HTTP requests at a time",
         kinds: http_bounds::HTTP_LIMITS_HOLD,
         check: http_bounds::http_limits_hold,
     },
     Property {
         name: "waits_are_whole",
-        doc: "the client gives up a call without an answer only when its wait is over",
+        doc: "the client gives up a call without an answer when its wait is over, and not before",
         kinds: waits::WAITS_ARE_WHOLE,
         check: waits::waits_are_whole,
     },
@@ -429,69 +424,6 @@ fn exited(fields: &[(&'static str, MilestoneValue)]) -> Option<(String, u64)> {
     ))
 }
 
-fn reads_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
-    if has_puppet(cx) {
-        return Vec::new();
-    }
-    let mut truth: Truth<'_> = BTreeMap::new();
-    let mut found = Vec::new();
-    for event in judged(cx) {
-        match &event.what {
-            EventKind::Produced { stream, bytes } => truth.entry(stream).or_default().push(bytes),
-            EventKind::Answered { call, answer } => {
-                let wrong = match (answer.done::<WrongAnswer>(), answer.done::<StreamTotals>()) {
-                    (Some(WrongAnswer::NothingNew { after }), _) => {
-                        Some((&READ_NOTHING, fields! { after: *after }))
-                    }
-                    (Some(WrongAnswer::Backward { event, after }), _) => {
-                        Some((&READ_BACKWARD, fields! { event: *event, after: *after }))
-                    }
-                    (Some(WrongAnswer::Changed { event }), _) => {
-                        Some((&READ_CHANGED, fields! { event: *event }))
-                    }
-                    (Some(WrongAnswer::NotKept { after }), _) => {
-                        Some((&READ_NOT_KEPT, fields! { after: *after }))
-                    }
-                    (Some(WrongAnswer::WrittenBehindMissing), _) => {
-                        Some((&WRITTEN_BEHIND_MISSING, ViolationFields::default()))
-                    }
-                    (Some(WrongAnswer::OtherError), _) => {
-                        Some((&OTHER_ERROR, ViolationFields::default()))
-                    }
-                    (Some(WrongAnswer::EndOfFailed), _) => {
-                        Some((&READ_END_OF_FAILED, ViolationFields::default()))
-                    }
-                    (None, Some(totals)) => untrue(totals, &truth),
-                    (None, None) => None,
-                };
-                found.extend(wrong.map(|(kind, data)| {
-                    Violation::new("reads_are_true", *call, event.at, kind, data)
-                }));
-            }
-            _ => {}
-        }
-    }
-    found
-}
-
-/// The real output of the processes so far, in pieces.
-type Truth<'a> = BTreeMap<&'a Stream, Vec<&'a Content>>;
-
-/// The first total of a read that differs from the real output.
-fn untrue(
-    totals: &StreamTotals,
-    truth: &Truth<'_>,
-) -> Option<(&'static ViolationKind, ViolationFields)> {
-    totals.0.iter().find_map(|(stream, read)| {
-        let mut printed = Sum::default();
-        truth.get(stream).into_iter().flatten().for_each(|piece| printed.put(piece.reading()));
-        let really = printed.total();
-        (*read != really).then(|| {
-            (&READ_OTHER, fields! { stream, read: read.to_string(), really: really.to_string() })
-        })
-    })
-}
-
 /// Returns whether an effect on this target is the start of a process.
 fn is_start(target: &str) -> bool {
     !target.ends_with("/stdin") && !target.ends_with(web::EFFECT) && !target.starts_with(TARGET)
@@ -500,11 +432,7 @@ fn is_start(target: &str) -> bool {
 fn no_orphan(cx: &CheckContext<'_>) -> Vec<Violation> {
     // The time for which the client may still try to reconnect, and the server may wait for it,
     // plus a moment to use the new connection.
-    let guarantees = cx.guarantees;
-    let patience = guarantees.detection * 2
-        + guarantees.recovery
-        + guarantees.attempt
-        + Duration::from_secs(2);
+    let patience = cx.guarantees.reconnects_within() + Duration::from_secs(2);
     let mut unwanted: BTreeMap<Call, Time> = BTreeMap::new();
     let mut failed: BTreeMap<&str, Time> = BTreeMap::new();
     let mut started: BTreeMap<Call, (&str, Time)> = BTreeMap::new();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 
-use super::answers::{Read, StreamTotals, WrongAnswer};
+use super::answers::{NotRetained, Read, StreamTotals, WrongAnswer};
 use super::follow::{Parts, part};
 use super::operations::ReadingPace;
 use super::sum::Sum;
@@ -28,7 +28,7 @@ pub(super) async fn all(
 ) -> Result<Answer, Failure> {
     let until = Instant::now() + wait;
     let mut read: BTreeMap<OutputStream, Sum> = BTreeMap::new();
-    let (mut last, mut chunk, mut skipped) = (0, 0, 0);
+    let (mut last, mut chunks) = (0, 0);
     loop {
         let left = until.saturating_duration_since(Instant::now());
         let (asked, may_wait) = (Instant::now(), left.min(WAIT));
@@ -43,17 +43,14 @@ pub(super) async fn all(
             if found.seq <= last {
                 return Ok(WrongAnswer::Backward { event: found.seq, after: last }.into());
             }
-            skipped += found.seq - chunk - 1;
-            (last, chunk) = (found.seq, found.seq);
+            (last, chunks) = (found.seq, chunks + 1);
             read.entry(found.stream).or_default().put(&found.chunk.0[..]);
         }
         if answer.closed {
-            // The last chunk is followed by exit and close, or by the close alone. In the second
-            // case, the exit is one of the skipped events.
-            let exit_before = answer.next_seq <= chunk + 2;
-            return Ok(match skipped.saturating_sub(u64::from(exit_before)) {
+            // Two events are no chunks: the exit and the close. The next number is not used.
+            return Ok(match answer.next_seq.saturating_sub(chunks + 3) {
                 0 => totals(parts.whole(), &read).into(),
-                gone => Answer::refused(format!("{gone} chunks are no longer retained")),
+                gone => Answer::refused(NotRetained(gone)),
             });
         }
         // Exit and close have numbers as well.

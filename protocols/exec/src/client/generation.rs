@@ -162,8 +162,11 @@ impl Task {
         let opening = async {
             let stream = env.net.connect(server).await.map_err(|_| CloseReason::Unconnected)?;
             let wire = self.limits.wire;
-            let wire =
+            let mut wire =
                 if defect!(ClientPingWithoutDeadline) { without_deadline(wire) } else { wire };
+            if defect!(PongDeadlineDoubled) {
+                wire.pong_deadline *= 2;
+            }
             Link::connect(stream, &server.to_string(), wire)
                 .await
                 .map_err(|_| CloseReason::Unconnected)

@@ -118,6 +118,8 @@ impl Fetches {
         self.in_progress.insert(params.request_id.clone(), bytes);
         self.defects.unanswered += 1;
         let wait = params.timeout_ms.map_or(EVER, Duration::from_millis).min(EVER);
+        let is_queued = self.permits.available_permits() == 0;
+        let wait = if is_queued && defect!(QueuedFetchHasHalfTime) { wait / 2 } else { wait };
         let fetch = Fetch {
             net: net.clone(),
             id,
@@ -336,6 +338,7 @@ impl Fetch {
     }
 
     async fn answer(&self, result: Result<HttpResult, Failed>, over: bool) {
+        let over = over && !(result.is_err() && defect!(FailedFetchKeepsPlace));
         let text = match result {
             Ok(result) => {
                 milestone!("exec.http.responded", status = u64::from(result.status));

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::history::{Connection, Event, EventKind, Nature, Side, Time};
+use crate::property::path::NEVER;
 use crate::property::violation::{fields, kinds};
 use crate::property::{About, CheckContext, Violation, ViolationFields};
 use crate::schedule::{Fault, MilestoneValue};
@@ -38,6 +39,11 @@ kinds! {
 kinds! {
     pub(super) KEPT_WHILE_HEALTHY;
     NOT_SILENT = "not-silent": "{milestone}: a peer was treated as silent, although no fault blocked its data {moment}";
+}
+
+kinds! {
+    pub(super) SILENCE_IS_NOTICED;
+    NOTICED_LATE = "noticed-late": "{subject} was still open at {at}, although its client had received nothing since {since}";
 }
 
 kinds! {
@@ -293,6 +299,60 @@ pub(super) fn kept_while_healthy(cx: &CheckContext<'_>) -> Vec<Violation> {
     }
     found.truncate(5);
     found
+}
+
+/// How much the recorded times may differ from the client's clock.
+const MOMENT: Duration = Duration::from_millis(500);
+
+/// A client gives up a connection when it has received nothing for its detection time, or when the
+/// attempt takes too long. A write that continues after it had to wait for room is a sign of life, too.
+/// A client with a held task notices the silence later, and may read late what has arrived. A client that
+/// is closed says goodbye for a moment. A host that died keeps its connections.
+pub(super) fn silence_is_noticed(cx: &CheckContext<'_>) -> Vec<Violation> {
+    let until = Time::from(cx.plan.horizon).min(cx.history.end);
+    let mut stands_still: Vec<(usize, &str, Time, Time)> = Vec::new();
+    let mut excused: BTreeSet<&str> = BTreeSet::new();
+    for event in judged(cx) {
+        match &event.what {
+            EventKind::FaultBegan { fault, what, scope, .. }
+                if matches!(**what, Fault::Hold { .. }) =>
+            {
+                let hosts = scope.hosts.iter().map(|host| host.as_str());
+                stands_still.extend(hosts.map(|host| (*fault, host, event.at, NEVER)));
+            }
+            EventKind::FaultEnded { fault } => {
+                let its = stands_still.iter_mut().filter(|(held, ..)| held == fault);
+                its.for_each(|(.., over)| *over = event.at);
+            }
+            EventKind::Asked { operation, .. } if operation.verb == "close-client" => {
+                excused.insert(host(event));
+            }
+            EventKind::Died { .. } => drop(excused.insert(host(event))),
+            _ => {}
+        }
+    }
+    let is_client = |host: &str| {
+        !cx.servers.contains(&host) && !cx.plan.puppets.keys().any(|puppet| puppet.as_str() == host)
+    };
+    let own = cx.history.conns.iter().filter(|conn| is_client(conn.client.as_str()));
+    let late = own.filter_map(|conn| {
+        let client = conn.client.as_str();
+        let received = conn.received.0?;
+        let since = conn.unblocked.0.map_or(received, |unblocked| unblocked.max(received));
+        let silent = since + cx.guarantees.detection;
+        let at = silent.max(conn.opened + cx.guarantees.attempt) + MOMENT;
+        let is_late = at < until && conn.over.0.is_none_or(|over| over > at);
+        let is_held = || {
+            stands_still
+                .iter()
+                .any(|(_, held, began, over)| *held == client && *began <= at && *over >= since)
+        };
+        (is_late && !excused.contains(client) && !is_held()).then(|| {
+            let data = fields! { at, since };
+            Violation::new("silence_is_noticed", conn.name.as_str(), at, &NOTICED_LATE, data)
+        })
+    });
+    late.take(5).collect()
 }
 
 /// The maximum output, in bytes, for which a catch-up takes only a few round trips.

@@ -1,7 +1,8 @@
 //! `http_limits_hold`: the limits of HTTP requests hold, and refuse nothing else.
 //!
-//! A whole body is refused if it is longer than the limit, and only then. A connection has so many
-//! requests in progress: each has one connection of the server to the outside world at a time.
+//! A whole body is refused if it is longer than the limit, and only then. A request is refused as late
+//! only when the deadline that its user gave it is over. A connection has so many requests in progress:
+//! each has one connection of the server to the outside world at a time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,11 +16,13 @@ use crate::subjects::exec::limits::{LIMITS, server_limits};
 use crate::subjects::exec::web::WebSetup;
 use crate::subjects::judging::{has_puppet, judged};
 use reknit_exec::client::Failure;
+use reknit_exec::wire::http::TOO_LATE;
 
 kinds! {
     pub(super) HTTP_LIMITS_HOLD;
     TOO_LONG = "too-long": "{subject:}the server returned a body of {bytes} bytes, but it may return {most} {moment}";
     FITS = "fits": "{subject:}the server refused a body of {bytes} bytes as too long, but it may return {most} {moment}";
+    NOT_LATE = "not-late": "{subject:}the server said that the request took too long {moment}, but it may take until {until}";
     TOO_MANY = "too-many": "{subject} is one of {requests} HTTP requests at a time, but {conns} connections may have {most} (at {at})";
 }
 
@@ -42,19 +45,30 @@ pub(super) fn http_limits_hold(cx: &CheckContext<'_>) -> Vec<Violation> {
 
 fn bodies(cx: &CheckContext<'_>) -> Vec<Violation> {
     let most = server_limits(&cx.plan.limits.over(LIMITS)).http_body_bytes as u64;
-    let mut asked: BTreeMap<Call, &Operation> = BTreeMap::new();
+    let mut asked: BTreeMap<Call, (Time, &Operation)> = BTreeMap::new();
     let mut found = Vec::new();
     for event in judged(cx) {
         match &event.what {
             EventKind::Asked { call, operation, .. } if operation.verb == "http" => {
-                asked.insert(*call, operation);
+                asked.insert(*call, (event.at, &**operation));
             }
             EventKind::Answered { call, answer } => {
-                let Some(operation) = asked.get(call) else { continue };
+                let Some((at, operation)) = asked.get(call) else { continue };
+                let until = *at + operation.wait();
+                if is_refused(answer, TOO_LATE) && event.at < until {
+                    let data = fields! { until };
+                    found.push(Violation::new(
+                        "http_limits_hold",
+                        *call,
+                        event.at,
+                        &NOT_LATE,
+                        data,
+                    ));
+                }
                 let body = operation.fields.get("body").and_then(|body| body.as_str());
                 let declared = WebSetup::declared(cx.plan, body.unwrap_or_default()).length();
                 let (kind, bytes) = match answer {
-                    Answer::Refused(_) if is_too_long(answer) && declared <= most => {
+                    Answer::Refused(_) if is_refused(answer, LONG) && declared <= most => {
                         (&FITS, declared)
                     }
                     _ => match answer.done::<StreamTotals>().map(StreamTotals::bytes) {
@@ -71,9 +85,10 @@ fn bodies(cx: &CheckContext<'_>) -> Vec<Violation> {
     found
 }
 
-fn is_too_long(answer: &Answer) -> bool {
+/// Returns whether the server refused a call for this reason.
+fn is_refused(answer: &Answer, why: &str) -> bool {
     let refusal = answer.refusal::<ExecFailure>().map(|refusal| &refusal.0);
-    matches!(refusal, Some(Failure::Refused { message, .. }) if message.contains(LONG))
+    matches!(refusal, Some(Failure::Refused { message, .. }) if message.contains(why))
 }
 
 /// Returns the first connection to the outside world that is one too many.
@@ -152,5 +167,23 @@ mod tests {
         let long = refused("the body has more than 8388608 bytes");
         assert_eq!(violations(&long, http_limits_hold).len(), 1);
         assert!(violations(&refused("connection refused"), http_limits_hold).is_empty());
+    }
+
+    #[test]
+    fn a_request_is_late_only_after_its_deadline() {
+        let found = |fields: &str, ms: u64| {
+            let asked = history().asked_as(1, 100, Class::InFlight, "http", fields);
+            let message = format!("the request failed: {TOO_LATE}");
+            let why = ExecFailure(Failure::Refused { code: -32603, message });
+            violations(&asked.answered(1, ms, Answer::refused(why)), http_limits_hold)
+        };
+        let timed = r#"{"body":"b1","wait":"2s"}"#;
+        assert!(found(timed, 2_100).is_empty());
+        assert_eq!(
+            found(timed, 2_099),
+            [
+                "call 1: the server said that the request took too long (at 2.099 s), but it may take until 2.100 s"
+            ]
+        );
     }
 }

@@ -2,11 +2,14 @@
 //!
 //! The time counts from the loss, and again from each fault and each start of a host. The limit is
 //! twice the detection time, the recovery time, one attempt and 1 s.
+//!
+//! It does not fail before its recovery time is over. That time counts from the end of the connection
+//! at the client.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::history::{EventKind, Time};
+use crate::history::{ConnIndex, EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation};
 use crate::subjects::exec::network_fault::NetworkFault;
@@ -15,21 +18,57 @@ use crate::subjects::judging::{has_puppet, host, judged};
 kinds! {
     pub(super) CLIENT_RECOVERS;
     STILL_WITHOUT = "still-without": "{subject:}it had no connection from {since} on, although nothing disturbed it from {calm} until {at}";
+    TOO_SOON = "too-soon": "{subject:}it gave up too soon: it had no connection only since {since}, and tries for {recovery} {moment}";
+}
+
+/// How much the recorded times may differ from the client's clock.
+const MOMENT: Duration = Duration::from_millis(50);
+
+/// The clients that failed before their recovery time was over. If a task of a client is held, the end
+/// of its connection is recorded late: then the time counts from its milestone.
+fn too_soon(cx: &CheckContext<'_>) -> Vec<Violation> {
+    let recovery = cx.guarantees.recovery;
+    let mut had: BTreeMap<&str, ConnIndex> = BTreeMap::new();
+    let mut tries: BTreeMap<&str, Time> = BTreeMap::new();
+    let mut found = Vec::new();
+    for event in judged(cx) {
+        let host = host(event);
+        match &event.what {
+            EventKind::Milestone { name: "exec.client.connected", fields } => {
+                had.extend(ConnIndex::from_fields(fields).map(|conn| (host, conn)));
+            }
+            EventKind::Milestone { name: "exec.client.recovering", .. } => {
+                tries.insert(host, event.at);
+            }
+            EventKind::Milestone { name: "exec.client.failed-deadline", .. } => {
+                let Some(tries) = tries.get(host).copied() else { continue };
+                let over = had.get(host).and_then(|conn| cx.history.conn(*conn).over.0);
+                let since = over.map_or(tries, |over| over.min(tries));
+                if event.at + MOMENT < since + recovery {
+                    let data = fields! { since, recovery };
+                    let early = Violation::new("client_recovers", host, event.at, &TOO_SOON, data);
+                    found.push(early);
+                }
+            }
+            EventKind::Died { .. } => {
+                had.remove(host);
+                tries.remove(host);
+            }
+            _ => {}
+        }
+    }
+    found
 }
 
 pub(super) fn client_recovers(cx: &CheckContext<'_>) -> Vec<Violation> {
     if has_puppet(cx) {
         return Vec::new();
     }
-    let guarantees = cx.guarantees;
-    let most = guarantees.detection * 2
-        + guarantees.recovery
-        + guarantees.attempt
-        + Duration::from_secs(1);
+    let most = cx.guarantees.reconnects_within() + Duration::from_secs(1);
     let mut network_fault = NetworkFault::default();
     // The clients without a connection, since when, and since when nothing disturbed them.
     let mut without: BTreeMap<&str, (Time, Time)> = BTreeMap::new();
-    let mut found = Vec::new();
+    let mut found = too_soon(cx);
     let late = |host: &str, since: Time, calm: Time, now: Time| {
         let at = calm + most;
         (at < now).then(|| {
@@ -109,6 +148,32 @@ mod tests {
                 "client: it had no connection from 2.000 s on, although nothing disturbed it from 2.000 s until 65.000 s"
             ]
         );
+    }
+
+    #[test]
+    fn a_client_tries_for_its_whole_recovery_time() {
+        // It has the connection 1 until it finds it silent at 18 s, and then tries for 25 s.
+        let failed = |known: u64, ms: u64| {
+            let scripted = started().conn(1, 100, Some(18_000)).partition(2_000, None).end(200_000);
+            let connected = milestone(scripted, 200, "exec.client.connected", &[("conn", "1")]);
+            let tries = milestone(connected, known, "exec.client.recovering", &[]);
+            violations(&milestone(tries, ms, "exec.client.failed-deadline", &[]), client_recovers)
+        };
+        assert!(failed(18_000, 43_000).is_empty());
+        assert!(failed(18_000, 42_950).is_empty());
+        assert_eq!(
+            failed(18_000, 42_949),
+            [
+                "client: it gave up too soon: it had no connection only since 18.000 s, and tries for 25s (at 42.949 s)"
+            ]
+        );
+        assert!(failed(17_000, 42_000).is_empty(), "the end of the connection is recorded late");
+        assert!(failed(19_000, 43_000).is_empty(), "the time may count from the end");
+        let at_first = |ms: u64| {
+            let tries = milestone(started(), 0, "exec.client.recovering", &[]);
+            violations(&milestone(tries, ms, "exec.client.failed-deadline", &[]), client_recovers)
+        };
+        assert_eq!([at_first(25_000).len(), at_first(24_900).len()], [0, 1]);
     }
 
     #[test]

@@ -39,6 +39,9 @@ const SHORTEST: usize = CHUNK / 2;
 /// The end of the target of a line that a process read.
 const STDIN: &str = "/stdin";
 
+/// The start of a refusal for lack of room.
+const TOO_MANY: &str = "too many ";
+
 /// More bytes than the requests of a user have in a random run. A lower limit of waiting bytes excuses
 /// a refusal for lack of room.
 const ALL_REQUESTS: usize = 4 << 20;
@@ -61,6 +64,8 @@ struct Truth<'a> {
     written: BTreeMap<&'a str, Time>,
     /// When a fault last closed the input of all processes.
     input_closed: Option<Time>,
+    /// When each call was answered. A call that its user gave up may still wait at the server.
+    answered: BTreeMap<Call, Time>,
     /// Whether a host died.
     died: bool,
 }
@@ -86,6 +91,7 @@ pub(super) fn refusals_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
     for event in judged(cx) {
         match &event.what {
             EventKind::Answered { call, answer: answer @ Answer::Refused(_) } if !truth.died => {
+                truth.answered.insert(*call, event.at);
                 let Some(refusal) = answer.refusal::<ExecFailure>() else { continue };
                 let Some(asked) = truth.targets.asked.get(call) else { continue };
                 let violation = |kind, data: ViolationFields| {
@@ -121,6 +127,13 @@ pub(super) fn refusals_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
                     "write-file" | "remove-file" | "watch-file" | "use-files" => {
                         found.push(violation(&FILE_REFUSED, ViolationFields::default()));
                     }
+                    // Other refusals of a request come from the HTTP server or the network.
+                    "http" | "http-stream" => {
+                        let is_full = is_for_lack_of_room(refusal);
+                        found.extend(
+                            is_full.then(|| violation(&FILE_REFUSED, ViolationFields::default())),
+                        );
+                    }
                     "write" | "write-stream" if truth.has_no_input(*call, refusal) => {}
                     _ => {
                         let process = truth.targets.of(*call);
@@ -142,6 +155,11 @@ pub(super) fn refusals_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
     }
     found.truncate(5);
     found
+}
+
+/// Returns whether the server refused a call because too many others wait.
+fn is_for_lack_of_room(refusal: &ExecFailure) -> bool {
+    matches!(&refusal.0, Failure::Refused { message, .. } if message.starts_with(TOO_MANY))
 }
 
 /// Returns whether a call was refused because its file was open on a connection that ended meanwhile.
@@ -182,6 +200,10 @@ impl<'a> Truth<'a> {
     fn learn(&mut self, cx: &CheckContext<'a>, event: &'a Event) {
         self.targets.pass(cx, event);
         match &event.what {
+            EventKind::Answered { answer: Answer::GivenUp, .. } => {}
+            EventKind::Answered { call, .. } | EventKind::Opened { call, .. } => {
+                self.answered.entry(*call).or_insert(event.at);
+            }
             EventKind::Ended { stream, .. } => drop(self.ended.insert(&stream.0)),
             EventKind::Produced { stream, bytes } => {
                 let (lines, total) = self.printed.entry(cx.guarantees.whole(stream)).or_default();
@@ -228,18 +250,37 @@ impl<'a> Truth<'a> {
             let open = calls().filter(opens).count();
             return open > limits.file_handles;
         }
-        match message.strip_prefix("too many ") {
+        match message.strip_prefix(TOO_MANY) {
             // A start counts from its request on, whatever its outcome is.
             Some("processes") => {
                 calls().filter(|call| call.verb() == "start").count() > limits.processes
             }
             Some(_) => {
-                let most = limits.waiting_requests.min(limits.file_handles);
                 limits.waiting_bytes < ALL_REQUESTS
-                    || calls().map(UserOperation::requests).sum::<u64>() >= most as u64
+                    || self.may_wait(asked) >= limits.waiting_requests as u64
             }
             None => false,
         }
+    }
+
+    /// Returns how many requests of other calls may wait at the server beside a call: those that were
+    /// not answered before it. Some operations send more requests than their user sees answers; these
+    /// always count.
+    fn may_wait(&self, asked: &UserOperation<'_>) -> u64 {
+        let has_one_answer = |verb: &str| {
+            let of_processes =
+                matches!(verb, "start" | "read" | "write" | "interrupt" | "terminate");
+            of_processes || matches!(verb, "http" | "read-file" | "write-file" | "remove-file")
+        };
+        let is_over = |call: &Call, other: &UserOperation<'_>| {
+            let answered = self.answered.get(call);
+            has_one_answer(other.verb()) && answered.is_some_and(|at| *at < asked.at)
+        };
+        let calls = self.targets.asked.iter();
+        let others = calls.filter(|(call, other)| {
+            other.host == asked.host && !std::ptr::eq(*other, asked) && !is_over(call, other)
+        });
+        others.map(|(_, other)| other.requests()).sum()
     }
 
     /// Returns whether the process of a call may have printed more than its client keeps. A long line is
@@ -304,6 +345,7 @@ mod tests {
     use super::*;
     use crate::history::{Class, Nature, ProcessOutcome};
     use crate::property::scripted::ScriptedRun;
+    use crate::schedule::LimitValue;
 
     fn refused(scripted: ScriptedRun, ms: u64, why: Failure) -> ScriptedRun {
         scripted.answered(2, ms, Answer::refused(ExecFailure(why)))
@@ -436,8 +478,29 @@ mod tests {
 
     #[test]
     fn a_limit_is_reached_only_by_as_many() {
-        let read = call("read", r#"{"process":"p1"}"#);
-        let full = refused(read, 2_100, says("too many requests that wait"));
-        assert_eq!(violations(&full, refusals_are_true).len(), 1);
+        let full = || says("too many requests that wait");
+        for (verb, fields) in [("read", r#"{"process":"p1"}"#), ("http", r#"{"body":"b1"}"#)] {
+            let refused = refused(call(verb, fields), 2_100, full());
+            assert_eq!(violations(&refused, refusals_are_true).len(), 1, "{verb}");
+        }
+    }
+
+    #[test]
+    fn a_request_waits_until_it_is_answered() {
+        let found = |verb: &str, answered: u64, answer: Answer| {
+            let read = call("read", r#"{"process":"p1"}"#);
+            let fields = r#"{"process":"p1","body":"b1"}"#;
+            let mut run = read.asked_as(3, 1_500, Class::InFlight, verb, fields);
+            run.plan.limits.set("server.waiting-requests", LimitValue::Count(1));
+            let run = run.answered(3, answered, answer);
+            let run = refused(run, 2_100, says("too many requests that wait"));
+            violations(&run, refusals_are_true).len()
+        };
+        let done = || Answer::from("done");
+        assert_eq!([found("http", 1_999, done()), found("http", 2_000, done())], [1, 0]);
+        let failed = Answer::refused(ExecFailure(says("the request failed: no answer")));
+        assert_eq!(found("http", 1_999, failed), 1);
+        assert_eq!(found("write", 1_999, Answer::GivenUp), 0, "it may still wait");
+        assert_eq!(found("read-blocks", 1_999, done()), 0, "it sends several requests");
     }
 }

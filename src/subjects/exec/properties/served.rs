@@ -51,6 +51,12 @@ kinds! {
     FOREIGN = "foreign": "{subject:}it was refused, but its user had no process with this id ({answer}; at {at})";
 }
 
+/// How long it takes at most, without a fault, until what one side does at once has its effect on the
+/// other side: two round trips, and a moment for the tasks.
+pub(super) fn at_once(cx: &CheckContext<'_>) -> Duration {
+    cx.plan.latency.1 * 4 + Duration::from_millis(50)
+}
+
 /// The minimum size of a piece of a long line.
 const SHORTEST: usize = CHUNK / 2;
 
@@ -95,7 +101,7 @@ impl<'a> UserOperation<'a> {
     }
 
     /// The event after which the operation asked for more, if the schedule contains it.
-    fn after(&self) -> u64 {
+    pub(super) fn after(&self) -> u64 {
         self.operation.fields.get("after").and_then(|after| after.as_u64()).unwrap_or(0)
     }
 
@@ -281,14 +287,11 @@ pub(super) fn reads_wait(cx: &CheckContext<'_>) -> Vec<Violation> {
     let client = client_limits(&limits);
     let window = server_limits(&limits).flow_window(client.flow_window());
     let calls = client.calls;
-    let recovers = guarantees.detection * 2
-        + guarantees.recovery
-        + guarantees.attempt
-        + Duration::from_secs(1);
+    let recovers = guarantees.reconnects_within() + Duration::from_secs(1);
     let crosses = cx.plan.latency.1 * 4 + Duration::from_secs(1);
     // One connection delivers an event and the answer to a read that waits for it at nearly the
     // same time.
-    let together = cx.plan.latency.1 * 4 + Duration::from_millis(50);
+    let together = at_once(cx);
     let mut known = ProcessFacts::default();
     let mut found = Vec::new();
     for event in judged(cx) {

@@ -17,6 +17,7 @@ mod http;
 mod prompt;
 mod reads;
 mod repair;
+mod retained;
 mod served;
 mod shares;
 mod wanted_ending;

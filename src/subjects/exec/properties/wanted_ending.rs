@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::served::UserOperation;
+use super::served::{UserOperation, at_once};
 use super::targets::Targets;
 use crate::history::{Answer, Call, Connection, Ending, Event, EventKind, ProcessOutcome, Time};
 use crate::property::violation::{fields, kinds};
-use crate::property::{CheckContext, Guarantees, Violation};
+use crate::property::{CheckContext, Violation};
 use crate::schedule::{Fault, Host};
 use crate::subjects::exec::answers::ExecFailure;
 use crate::subjects::exec::limits::{LIMITS, client_limits, server_limits};
@@ -69,9 +69,21 @@ struct Known<'a> {
     /// The lines and bytes that each process printed.
     printed: BTreeMap<&'a str, (u64, u64)>,
     network_fault: NetworkFault,
+    call_wait: Duration,
+    /// How long the server keeps a session without a connection.
+    detached_lifetime: Duration,
 }
 
 impl<'a> Known<'a> {
+    fn new(cx: &CheckContext<'a>) -> Self {
+        let limits = cx.plan.limits.over(LIMITS);
+        Self {
+            call_wait: client_limits(&limits).call_wait,
+            detached_lifetime: server_limits(&limits).detached_lifetime,
+            ..Self::default()
+        }
+    }
+
     fn learn(&mut self, cx: &CheckContext<'a>, event: &'a Event) {
         self.asked.extend(UserOperation::of(event));
         self.targets.pass(cx, event);
@@ -156,22 +168,17 @@ impl<'a> KilledProcess<'_, 'a> {
     /// client had no answer. The client reads only after the start.
     fn can_have_failed(&self) -> bool {
         let (lines, bytes) = self.known.printed.get(self.record).copied().unwrap_or_default();
-        let wait = client_limits(&self.cx.plan.limits.over(LIMITS)).call_wait;
-        self.cx.guarantees.retention.is_exceeded(lines, bytes) || self.start.at + wait <= self.at
+        self.cx.guarantees.retention.is_exceeded(lines, bytes)
+            || self.start.at + self.known.call_wait <= self.at
     }
 
     /// How long it takes at most until a process that failed at this time has ended. If a fault may
     /// have its effect then, the client has to end the process over a later connection.
     fn ends_within(&self, failed: Time) -> Duration {
-        let Guarantees { detection, recovery, attempt, .. } = *self.cx.guarantees;
-        let recovers = detection * 2 + recovery + attempt + Duration::from_secs(2);
+        let recovers = self.cx.guarantees.reconnects_within() + Duration::from_secs(2);
         let fault = &self.known.network_fault;
         let is_over = fault.settled.is_none_or(|settled| settled + recovers < failed);
-        if fault.in_force == 0 && is_over {
-            self.cx.plan.latency.1 * 4 + Duration::from_millis(50)
-        } else {
-            recovers
-        }
+        if fault.in_force == 0 && is_over { at_once(self.cx) } else { recovers }
     }
 
     /// The scenario declares that the process ends by a signal.
@@ -217,8 +224,7 @@ impl<'a> KilledProcess<'_, 'a> {
 
     /// The processes end with their session.
     fn is_expired(&self) -> bool {
-        let limits = server_limits(&self.cx.plan.limits.over(LIMITS));
-        let since = self.at.before(limits.detached_lifetime);
+        let since = self.at.before(self.known.detached_lifetime);
         !was_connected(self.cx, self.start.host, since, self.at)
     }
 
@@ -261,7 +267,7 @@ pub(super) fn ends_as_it_wants(cx: &CheckContext<'_>) -> Vec<Violation> {
             *failed |= matches!(ending, Ending::Failed { .. });
         }
     }
-    let mut known = Known::default();
+    let mut known = Known::new(cx);
     for event in judged(cx).filter(|_| cx.plan.puppets.is_empty()) {
         known.learn(cx, event);
         if ends_processes(event) {

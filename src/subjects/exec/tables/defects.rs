@@ -118,9 +118,9 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("ReportLostAtCut", "report-lost-at-cut", &["bounded_ending"],
         "after a recovery, the client does not report again what was consumed: a process waits forever for a report that was lost", "flow control"),
     // -- both ends
-    defect("PingWithoutDeadline", "ping-without-deadline", &["bounded_ending", "no_residue"],
+    defect("PingWithoutDeadline", "ping-without-deadline", &["bounded_ending", "no_residue", "silence_is_noticed"],
         "pings have no deadline: a half-open connection is never detected", "facts, 27"),
-    defect("ClientPingWithoutDeadline", "client-ping-without-deadline", &["bounded_ending"],
+    defect("ClientPingWithoutDeadline", "client-ping-without-deadline", &["bounded_ending", "silence_is_noticed"],
         "the client needs no answer to its pings: it never detects a half-open connection", "codex 0.169.0, bug 3"),
     defect("ServerPingWithoutDeadline", "server-ping-without-deadline", &["justified_failure", "no_residue"],
         "the server needs no answer to its pings: it never detects a dead client, and refuses its return", "codex 0.169.0, bug 2"),
@@ -488,4 +488,10 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("OutputFlushedByTimer", "output-flushed-by-timer", &["bounded_delivery"], "the server sends output four seconds after the first output that waits", "derived"),
     defect("ReadWaitRoundedUp", "read-wait-rounded-up", &["reads_wait"], "the wait of a read is rounded up to tens of seconds", "derived"),
     defect("StillAttachedShortensPause", "still-attached-shortens-pause", &["attempts_pause"], "an attempt that the server refuses because of the earlier connection shortens the next pause", "derived"),
+    defect("RecoveryCountsFromPing", "recovery-counts-from-ping", &["client_recovers"], "after a silent connection, the recovery time counts from the ping that had no answer", "derived"),
+    defect("FailedFetchKeepsPlace", "failed-fetch-keeps-place", &["refusals_are_true"], "an HTTP request that failed counts among the requests that wait until its connection ends", "derived"),
+    defect("RepeatedWriteWaitsAnew", "repeated-write-waits-anew", &["waits_are_whole"], "a write that the client sends again has its whole wait once more", "derived"),
+    defect("PongDeadlineDoubled", "pong-deadline-doubled", &["silence_is_noticed"], "the client waits twice as long for the answer to its ping as its limit says", "derived"),
+    defect("QueuedFetchHasHalfTime", "queued-fetch-has-half-time", &["http_limits_hold"], "an HTTP request that waits for its turn has half of the time that its deadline leaves", "derived"),
+    defect("ConsumedOutputDropped", "consumed-output-dropped", &["reads_are_true"], "the server drops the output that the client has consumed", "derived"),
 ];

@@ -363,6 +363,13 @@ impl Core {
             return self.fail_permanent(Failure::ConnectionLost);
         }
         self.recover(now);
+        if over == CloseReason::Lost(LinkError::Silent)
+            && defect!(RecoveryCountsFromPing)
+            && let Phase::Recovering { recovery, .. } = &mut self.phase
+        {
+            let pinged = now - self.limits.wire.pong_deadline;
+            *recovery = Recovery::begin(pinged, self.limits.recovery_deadline);
+        }
     }
 
     /// Handles the requests that were in flight on a closed connection: calls without side effects
@@ -400,6 +407,9 @@ impl Core {
                 call.end(Err(Failure::AnswerTooLong));
             } else if again || defect!(MutationsReplayed) && call.kind != RetryPolicy::Start {
                 milestone!("exec.client.repeated", method = call.method);
+                if call.kind == RetryPolicy::Write && defect!(RepeatedWriteWaitsAnew) {
+                    call.until += self.limits.call_wait;
+                }
                 self.calls.put_back(ticket, call);
             } else if call.kind == RetryPolicy::Start {
                 self.ambiguous(call);

@@ -68,7 +68,9 @@ impl Session {
         if read.may_wait && !process.log.has_answer(read.after) {
             return Ok(None);
         }
-        let result = process.log.read(read.after, read.max);
+        let dropped = process.flow.filter(|_| defect!(ConsumedOutputDropped));
+        let after = read.after.max(dropped.map_or(0, |flow| flow.consumed));
+        let result = process.log.read(after, read.max);
         if let Some(owed) = self.attachment.owed_mut() {
             let all_read = result.next_seq >= process.log.next();
             owed.unread.entry(id.clone()).and_modify(|from| *from = result.next_seq.max(*from));

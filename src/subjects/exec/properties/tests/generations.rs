@@ -1,7 +1,10 @@
 //! Tests of when a client may count a connection as lost.
 
-use super::super::generations::{attempts_are_answered, kept_while_healthy};
+use std::time::Duration;
+
+use super::super::generations::{attempts_are_answered, kept_while_healthy, silence_is_noticed};
 use super::{milestone, violations};
+use crate::history::Class;
 use crate::property::scripted::{ScriptedRun, history};
 
 #[test]
@@ -29,6 +32,31 @@ fn a_peer_counts_as_silent_only_after_a_fault() {
         )
         .is_empty()
     );
+}
+
+#[test]
+fn a_silent_connection_is_given_up_in_time() {
+    let found = |run: ScriptedRun| violations(&run.horizon(60_000), silence_is_noticed);
+    let heard = |over| history().conn(1, 1_000, over).heard(2_000);
+    assert_eq!(found(heard(Some(18_500))), [""; 0]);
+    assert_eq!(
+        found(heard(Some(18_501))),
+        [
+            "client#1 was still open at 18.500 s, although its client had received nothing since 2.000 s"
+        ]
+    );
+    assert_eq!(found(heard(None)).len(), 1);
+    let held = |until| found(heard(None).slows(1_000, until)).len();
+    assert_eq!([held(1_999), held(2_000)], [1, 0]);
+    assert_eq!(found(heard(None).died("client", 30_000)), [""; 0]);
+    let closed = heard(None).asked_as(1, 17_900, Class::Durable, "close-client", "{}");
+    assert_eq!(found(closed), [""; 0], "it says goodbye");
+    let wrote = |over| found(heard(Some(over)).unblocked(4_000)).len();
+    assert_eq!([wrote(20_500), wrote(20_501)], [0, 1], "its peer reads");
+    let patient = heard(Some(25_000)).guarantees(|its| its.attempt = Duration::from_secs(24));
+    assert_eq!(found(patient), [""; 0], "it may be an attempt");
+    let ends = violations(&heard(None).horizon(18_500), silence_is_noticed);
+    assert_eq!(ends, [""; 0], "the run ends before");
 }
 
 #[test]
