@@ -182,6 +182,7 @@ impl Subject for Toolcall {
             back_off: client.back_off_max + client.connect_timeout / 2,
             connections: host.connections,
             no_room: properties::no_room,
+            given: properties::results,
             depends: setup::depends,
             begins_anew: |operation| operation.verb == "reload",
             work: WorkBounds { attempts: 20, frames: 200, polls: 400 },

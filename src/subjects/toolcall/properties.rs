@@ -45,6 +45,7 @@
 
 use story::Story;
 
+pub(super) use bounds::results;
 pub(super) use line::no_room;
 
 use crate::subjects::judging::story_properties;

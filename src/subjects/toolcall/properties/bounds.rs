@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use super::facts::UserOperation;
 use super::story::Story;
 use crate::history::{Call, EventKind, Time};
-use crate::property::Violation;
+use crate::property::path::NEVER;
 use crate::property::violation::{fields, kinds};
+use crate::property::{CheckContext, Violation};
 use crate::subjects::judging::{has_puppet, host, judged};
 use crate::subjects::toolcall::contents::Contents;
-use crate::subjects::toolcall::notes::OfChannel;
-use crate::subjects::toolcall::setup::{self, SESSION};
+use crate::subjects::toolcall::notes::{Became, By, OfCall, OfChannel, ToolWork};
+use crate::subjects::toolcall::setup::{self, SESSION, TOOL, ToolSetup};
 use reknit_toolcall::wire::SnapshotState;
 
 kinds! {
@@ -68,7 +69,88 @@ pub(super) fn limits_hold(story: &Story<'_>) -> Vec<Violation> {
             _ => {}
         }
     }
+    let limit = story.client_limits.running_tools;
+    let works = works(story);
+    for one in &works {
+        let count = works.iter().filter(|other| other.is_beside(one)).count();
+        judge(one.host, vec![Counted { what: "tools at work", count, limit }], one.from);
+    }
     found.truncate(5);
+    found
+}
+
+/// The work of a tool.
+struct Work<'a> {
+    host: &'a str,
+    turn: &'a str,
+    call: &'a str,
+    from: Time,
+    to: Time,
+}
+
+impl Work<'_> {
+    /// Returns whether this tool works as another one begins, or is that one. A tool that is stopped at
+    /// that moment makes room for the other.
+    fn is_beside(&self, other: &Self) -> bool {
+        self.host == other.host && self.from <= other.from && self.to > other.from
+    }
+}
+
+/// The work of all tools. The tools of a window that is reloaded do not count any more: it may still be
+/// closing while the next one begins.
+fn works<'a>(story: &Story<'a>) -> Vec<Work<'a>> {
+    let mut all: Vec<Work<'a>> = Vec::new();
+    for event in judged(story.cx) {
+        let (at, host) = (event.at, host(event));
+        match &event.what {
+            EventKind::Asked { operation, .. } if operation.verb == "reload" => {
+                end(&mut all, at, |work| work.host == host);
+            }
+            EventKind::Died { .. } => end(&mut all, at, |work| work.host == host),
+            EventKind::Observed { stream, saw } => {
+                let Some(OfCall { by: By::Tool, call, what: Became::Works(did) }) =
+                    saw.downcast_ref()
+                else {
+                    continue;
+                };
+                let (turn, call) = (&*stream.0, call.as_str());
+                match did {
+                    ToolWork::Begins => all.push(Work { host, turn, call, from: at, to: NEVER }),
+                    ToolWork::Ends | ToolWork::Stopped => end(&mut all, at, |work| {
+                        (work.host, work.turn, work.call) == (host, turn, call)
+                    }),
+                }
+            }
+            _ => {}
+        }
+    }
+    all
+}
+
+/// Ends the open work that matches a predicate.
+fn end(all: &mut [Work<'_>], at: Time, is_it: impl Fn(&Work<'_>) -> bool) {
+    let open = all.iter_mut().filter(|work| work.to == NEVER && is_it(work));
+    open.for_each(|work| work.to = at);
+}
+
+/// The results of tools, with their lengths. The host also sends each to the second connections of
+/// windows.
+pub(in crate::subjects::toolcall) fn results(cx: &CheckContext<'_>) -> Vec<(Time, u64)> {
+    let plan = cx.plan;
+    let mut tools = plan.entries(TOOL).filter_map(|(name, _)| plan.entry::<ToolSetup>(TOOL, name));
+    // This is usually the case, and a story takes its time.
+    if tools.all(|setup| setup.letters == 0) {
+        return Vec::new();
+    }
+    let story = Story::of(cx);
+    let seconds = story.asked.values().filter(|asked| asked.verb() == "open-second").count();
+    let mut found = Vec::new();
+    for call in &story.calls {
+        let setup: Option<ToolSetup> = call.tool.and_then(|tool| plan.entry(TOOL, tool));
+        let letters = setup.unwrap_or_default().letters * (1 + seconds as u64);
+        let ends = call.tools.iter().filter(|(_, _, work)| *work == ToolWork::Ends);
+        found.extend(ends.map(|(at, ..)| (*at, letters)));
+    }
     found
 }
 

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::facts::{CallStory, MS};
+use super::facts::{CallStory, MS, text};
 use super::line::has_slot_since;
 use super::story::{Story, window};
-use crate::history::Time;
+use crate::history::{EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Phrase, Violation, ViolationFields};
+use crate::subjects::judging::{has_puppet, judged};
 use crate::subjects::toolcall::notes::{Status, ToolWork};
 use crate::subjects::toolcall::setup;
 
@@ -39,11 +40,13 @@ kinds! {
 kinds! {
     pub(super) TOOLS_BEGIN_ONCE;
     AGAIN = "again": "{subject:}the tool of {call} began again on {host}, although it began at {first} {moment}";
+    NOT_BEGUN = "not-begun": "{subject:}the tool of {call} had not begun on {host} by {at}, although it could since {since}";
 }
 
 kinds! {
     pub(super) RESULTS_COUNT;
     TOOL_ENDED = "tool-ended": "{subject:}{call} had not ended by {at}, although its tool ended on {host} at {ended}";
+    TOOL_STOPPED = "tool-stopped": "{subject:}{call} had not ended by {at}, although its tool was stopped on {host} at {stopped}, and its user watches it again since {since}";
 }
 
 kinds! {
@@ -153,8 +156,9 @@ fn works_on(call: &CallStory<'_>, at: Time, host: &str) -> Option<Phrase> {
     ends.find(|(when, ..)| *when < at).map(|(when, ..)| Phrase::new(&KNEW, fields! { when }))
 }
 
-/// A tool begins once for its call, however often its window reconnects. A turn that a restarted host
-/// begins again has other calls. A window that is reloaded and keeps its id runs its calls again.
+/// A tool begins once for its call, however often its window reconnects, and as soon as it can. A turn that
+/// a restarted host begins again has other calls. A window that is reloaded and keeps its id runs its calls
+/// again.
 pub(super) fn tools_begin_once(story: &Story<'_>) -> Vec<Violation> {
     let is_reloaded =
         |host, from, to| story.begins_of(host).any(|begin| begin >= from && begin <= to);
@@ -174,10 +178,94 @@ pub(super) fn tools_begin_once(story: &Story<'_>) -> Vec<Violation> {
         }
         _ => None,
     });
-    again.collect()
+    again.chain(story.calls.iter().filter_map(|call| not_begun(story, call))).collect()
 }
 
-/// The result of a tool counts: its call ends soon after.
+/// Detects that a window did not begin a call that may run. The window may need the room of another call
+/// first, so it could begin since the call may run, or since another of its calls ended.
+fn not_begun(story: &Story<'_>, call: &CallStory<'_>) -> Option<Violation> {
+    let host = window(call.owner);
+    if has_puppet(story.cx) || is_replaced(story, call.owner) {
+        return None;
+    }
+    // A report of its user ends a call without its tool.
+    let permitted =
+        may_run_since(call, host).filter(|_| !story.reports_result(call, story.until))?;
+    let others = story.calls.iter().filter(|other| other.owner == call.owner).map(|call| call.left);
+    let looks =
+        story.watch_spans.iter().filter(|look| look.host == host && look.channel == call.chat);
+    let began = looks.map(|look| look.from).chain(others).filter(|at| *at > permitted);
+    let late = began.chain([permitted]).filter_map(|since| {
+        let bound = begins_by(story, call.owner, since);
+        let begins = |(at, on, _): &(Time, &str, ToolWork)| *at <= bound && *on == host;
+        let could = bound < story.until
+            && call.goes_on(bound)
+            && story.watches(host, call.chat, since, bound)
+            && has_room(story, call, since, bound);
+        (could && !call.tools.iter().any(begins)).then_some((bound, since))
+    });
+    let (bound, since) = late.min()?;
+    let data = fields! { call: call.id, host, since };
+    Some(Violation::new("tools_begin_once", call.turn, bound, &NOT_BEGUN, data))
+}
+
+/// Returns whether the window of a client may have been replaced since the client opened its first
+/// connection, or whether there is no such connection.
+fn is_replaced(story: &Story<'_>, client: &str) -> bool {
+    let own = story.of_client(client, story.until);
+    let conns = own.filter_map(|attached| story.cx.history.conns.get(attached.conn));
+    let first = conns.map(|conn| conn.opened).min();
+    first.is_none_or(|first| story.begins_of(window(client)).any(|at| at >= first))
+}
+
+/// The time since which a call may run: its agent needs no consent, or the only reply of its user approves
+/// it and was accepted.
+fn may_run_since(call: &CallStory<'_>, host: &str) -> Option<Time> {
+    let ready = call.ready?;
+    match (&call.decisions[..], &call.replies[..]) {
+        _ if !call.asks => Some(ready),
+        ([(_, true)], [(at, on, Ok(()))]) if *on == host => Some(ready.max(*at)),
+        _ => None,
+    }
+}
+
+/// The time by which a client has what the host knew at a time: soon if one connection carries it without
+/// a fault, otherwise after the client has returned.
+fn begins_by(story: &Story<'_>, client: &str, since: Time) -> Time {
+    let host = window(client);
+    let soon = since + story.moment() * 2;
+    let mut own = story.of_client(client, since).filter(|attached| !attached.is_second());
+    let carries = own.any(|attached| {
+        attached.is_live(since)
+            && attached.is_live(soon)
+            && story.was_retransmitted(attached, since)
+    });
+    if carries && story.is_calm(host, since.before(story.moment()), soon) {
+        return soon;
+    }
+    let free = story.calm_since(host, story.until).max(has_slot_since(story, host));
+    free.max(since) + story.reconnect_bound()
+}
+
+/// Returns whether the window of a call has room for its tool: fewer others of its calls than it may run at
+/// once can be open in an interval. The host's milestones also show the calls that agents made in one step.
+fn has_room(story: &Story<'_>, call: &CallStory<'_>, from: Time, to: Time) -> bool {
+    let limit = story.client_limits.running_tools;
+    let assigned = judged(story.cx).filter(|event| match &event.what {
+        EventKind::Milestone { name: "toolcall.host.call", fields } => {
+            text(fields, "owner") == call.owner
+        }
+        _ => false,
+    });
+    let own = || story.calls.iter().filter(|other| other.owner == call.owner);
+    let others = own().filter(|other| {
+        (other.turn, other.id) != (call.turn, call.id) && other.began <= to && other.left > from
+    });
+    let assigned = assigned.count();
+    assigned <= limit || assigned == own().count() && others.count() < limit
+}
+
+/// The result of a tool counts: its call ends soon after. A call whose tool was stopped ends, too.
 pub(super) fn results_count(story: &Story<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for call in &story.calls {
@@ -202,12 +290,41 @@ pub(super) fn results_count(story: &Story<'_>) -> Vec<Violation> {
             let free = story.calm_since(host, story.until).max(has_slot_since(story, host));
             free.max(*at) + story.reconnect_bound()
         };
-        if bound < story.until && call.left > bound {
+        if bound < story.until && call.goes_on(bound) {
             let data = fields! { call: call.id, host, ended: *at };
             found.push(Violation::new("results_count", call.turn, bound, &TOOL_ENDED, data));
         }
     }
+    found.extend(story.calls.iter().filter_map(|call| goes_on_stopped(story, call)));
     found
+}
+
+/// Detects that a call goes on although its tool was stopped, and its user watches its chat again. The
+/// window does not begin a tool twice, so it has to report that the call has failed.
+fn goes_on_stopped(story: &Story<'_>, call: &CallStory<'_>) -> Option<Violation> {
+    let host = window(call.owner);
+    let (stopped, _, last) = call.tools.iter().rev().find(|(_, on, _)| *on == host)?;
+    if *last != ToolWork::Stopped
+        || has_puppet(story.cx)
+        || is_replaced(story, call.owner)
+        || story.reports_result(call, story.until)
+    {
+        return None;
+    }
+    let looks =
+        story.watch_spans.iter().filter(|look| look.host == host && look.channel == call.chat);
+    let again = looks.map(|look| look.from).filter(|from| from > stopped);
+    let late = again.filter_map(|since| {
+        let bound = begins_by(story, call.owner, since);
+        let goes_on = bound < story.until
+            && call.goes_on(bound)
+            && story.watches(host, call.chat, since, bound)
+            && has_room(story, call, since, bound);
+        goes_on.then_some((bound, since))
+    });
+    let (bound, since) = late.min()?;
+    let data = fields! { call: call.id, host, stopped: *stopped, since };
+    Some(Violation::new("results_count", call.turn, bound, &TOOL_STOPPED, data))
 }
 
 /// The time that a host may take for an action that is due.
@@ -218,7 +335,7 @@ pub(super) fn unowned_fails(story: &Story<'_>) -> Vec<Violation> {
     let unowned = story.calls.iter().filter(|call| call.owner.is_empty() && call.chosen);
     let found = unowned.filter_map(|call| {
         let bound = story.later(call.began, AT_ONCE);
-        (call.left > bound && bound < story.until).then(|| {
+        (call.goes_on(bound) && bound < story.until).then(|| {
             let data = fields! { call: call.id };
             Violation::new("unowned_fails", call.turn, bound, &WAITS_FOR_NONE, data)
         })

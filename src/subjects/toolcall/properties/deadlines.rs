@@ -20,6 +20,7 @@ kinds! {
     pub(super) REQUESTS_END_IN_TIME;
     LATE = "late": "{subject:}it had no outcome by {at}, although its deadline was {deadline}";
     EARLY = "early": "{subject:}its client gave it up, although its deadline was {deadline} {moment}";
+    KEPT = "kept": "{subject:}its client failed it as lost, although a client repeats it over its next connection {moment}";
     NOT_LOST = "not-lost": "{subject:}its client failed it as lost, but the client had lost no connection since {asked} {moment}";
 }
 
@@ -76,6 +77,13 @@ fn is_request(asked: &UserOperation<'_>) -> bool {
     }
 }
 
+/// Returns whether an operation consists of subscriptions and actions: a client repeats both. Only actions
+/// that concern a call are lost with the host that knew the call.
+fn is_repeated(asked: &UserOperation<'_>) -> bool {
+    let verbs = ["watch", "watch-twice", "rename", "start-turn", "cancel-turn", "leave", "forge"];
+    verbs.contains(&asked.verb())
+}
+
 fn untrue_failure(
     story: &Story<'_>,
     call: Call,
@@ -89,6 +97,7 @@ fn untrue_failure(
             let deadline = asked.at + story.client_limits.request_deadline;
             (at + MS < deadline).then(|| violation(&EARLY, fields! { deadline })).flatten()
         }
+        Failure::Lost if is_repeated(asked) => violation(&KEPT, fields! {}),
         Failure::Lost => {
             let mut own = own_conns(story).filter(|(_, conn)| conn.client.as_str() == asked.host);
             let is_lost = own.any(|(_, conn)| {

@@ -84,8 +84,11 @@ pub(super) struct CallStory<'a> {
     pub(super) decisions: Vec<(Time, bool)>,
     /// The time at which its agent received the end, and the kind of end.
     pub(super) over: Option<(Time, &'a CallEnd)>,
-    /// The time at which its agent stopped waiting, for any reason.
+    /// The time at which it was over at the latest: its agent received the end, its turn ended, or the host
+    /// died.
     pub(super) left: Time,
+    /// The time at which its agent gave it up. The call itself goes on, and its end is noted no more.
+    pub(super) given_up: Time,
     /// The work of its tool by host, from notes of the tool and milestones of the client.
     pub(super) tools: Vec<(Time, &'a str, ToolWork)>,
     /// The begins of its tool by host, from notes of the tool.
@@ -99,6 +102,11 @@ pub(super) struct CallStory<'a> {
 }
 
 impl CallStory<'_> {
+    /// Returns whether its agent still waited for its end after a moment.
+    pub(super) fn goes_on(&self, at: Time) -> bool {
+        self.left.min(self.given_up) > at
+    }
+
     /// Returns whether a user had approved the call, or denied it.
     pub(super) fn has_decision(&self, approves: bool, by: Time) -> bool {
         self.decisions.iter().any(|(at, decision)| *at <= by && *decision == approves)
@@ -159,6 +167,8 @@ pub(super) struct FaultPeriod<'a> {
     pub(super) number: usize,
     pub(super) from: Time,
     pub(super) to: Time,
+    /// How much later than the fault's end the data may arrive that it delayed.
+    pub(super) lag: Duration,
     /// The host of which the fault held a task, or that was down.
     pub(super) holds: Option<&'a str>,
     /// The only window that the fault affects; `None` if it may affect all.

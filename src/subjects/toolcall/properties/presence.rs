@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use super::calls::offers;
-use super::facts::{CallStory, FailedCall, HostConnection, MS, WatchSpan, text};
+use super::facts::{CallStory, FailedCall, HostConnection, MS, UserOperation, WatchSpan, text};
 use super::story::{Story, is_second, window};
-use crate::history::{EventKind, Time};
+use crate::history::{Event, EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Phrase, Violation, ViolationFields};
 use crate::subjects::judging::{has_puppet, host, judged};
@@ -29,6 +29,7 @@ kinds! {
 kinds! {
     pub(super) RETURNING_KEEPS;
     RELEASED = "released": "{subject:}the host failed it as its owner {owner} returned and named {chat} {moment}";
+    RELEASED_SOON = "released-soon": "{subject:}the host failed it at {at}, although its owner {owner} was back only since {back}";
     FAILED_SOON = "failed-soon": "{subject:}the host failed it at {at}, although its owner {owner} was absent only since {away}";
     LOST_ITS_PLACE = "lost-its-place": "{subject:}it lost its place in the session at {at}, although {why}";
 }
@@ -37,6 +38,7 @@ kinds! {
 kinds! {
     AWAY_SINCE = "away-since": "it was absent only since {away}";
     HERE = "here": "it was connected and subscribed to the session";
+    BACK_SINCE = "back-since": "it was back only since {back}";
 }
 
 kinds! {
@@ -144,7 +146,7 @@ pub(super) fn gone_is_failed(story: &Story<'_>) -> Vec<Violation> {
         if let Some((gone, bound)) = due(story, call)
             && bound < story.until
             && call.over.is_none_or(|(over, _)| over > bound)
-            && call.left > bound
+            && call.goes_on(bound)
         {
             let CallStory { id, owner, turn, .. } = call;
             let data = fields! { call: id, owner, gone };
@@ -193,6 +195,9 @@ pub(super) fn returning_keeps(story: &Story<'_>) -> Vec<Violation> {
         {
             let data = fields! { owner, chat };
             found.push(Violation::new("returning_keeps", failed.call, at, &RELEASED, data));
+        } else if let Some(back) = just_back(story, owner, at) {
+            let data = fields! { owner, back };
+            found.push(Violation::new("returning_keeps", failed.call, at, &RELEASED_SOON, data));
         }
     }
     for failed in story.failed.iter().filter(|failed| failed.away) {
@@ -221,7 +226,10 @@ pub(super) fn returning_keeps(story: &Story<'_>) -> Vec<Violation> {
         let why = match too_short(story, client, event.at).filter(|_| is_kept) {
             Some(away) => Phrase::new(&AWAY_SINCE, fields! { away }),
             None if is_connected => Phrase::new(&HERE, ViolationFields::default()),
-            None => continue,
+            None => match just_back(story, client, event.at) {
+                Some(back) => Phrase::new(&BACK_SINCE, fields! { back }),
+                None => continue,
+            },
         };
         found.push(Violation::new(
             "returning_keeps",
@@ -238,6 +246,50 @@ pub(super) fn returning_keeps(story: &Story<'_>) -> Vec<Violation> {
 /// had not passed.
 fn returns_in_time(story: &Story<'_>, client: &str, at: Time) -> bool {
     story.returned_with(client, SESSION, at) && !story.may_end_wait(client, SESSION, at)
+}
+
+/// The time since which a client has been connected without a break, if the grace period has not passed
+/// since then. The host does not release in that time what depends on the client, unless the client gives it
+/// up: its user stops watching or leaves, a subscription is too late, or the client returns over another
+/// connection. A puppet may give up anything.
+fn just_back(story: &Story<'_>, client: &str, at: Time) -> Option<Time> {
+    let on = window(client);
+    let own = || story.of_client(client, at);
+    let lasts = |attached: &HostConnection<'_>| story.later(attached.over, Duration::ZERO);
+    let mut back = at;
+    while let Some(earlier) = own()
+        .filter(|attached| attached.at < back && lasts(attached) >= back)
+        .map(|attached| attached.at)
+        .min()
+    {
+        back = earlier;
+    }
+    // The client may give something up over any of these connections as soon as it is open.
+    let these = own().filter(|attached| lasts(attached) >= back);
+    let these = these.filter_map(|attached| story.cx.history.conns.get(attached.conn));
+    let opened = these.map(|conn| conn.opened).min()?;
+    let gives_up = |asked: &UserOperation<'_>| {
+        let is_it = match asked.verb() {
+            "unwatch" | "watch-twice" => asked.at >= opened,
+            "leave" => true, // a client repeats it over its next connection
+            _ => false,
+        };
+        is_it && asked.host == on && asked.at <= at
+    };
+    let is_late = |event: &Event| {
+        let name = "toolcall.client.unanswered";
+        let is_it = matches!(&event.what, EventKind::Milestone { name: it, .. } if *it == name);
+        is_it && host(event) == on && event.at <= at
+    };
+    let returns = own().any(|attached| attached.at == at);
+    let keeps = back < at
+        && at.since(back) < story.host_limits.grace
+        && !returns
+        && story.cx.plan.puppets.is_empty()
+        && !story.drops_large_channels()
+        && !story.asked.values().any(gives_up)
+        && !judged(story.cx).any(is_late);
+    keeps.then_some(back)
 }
 
 /// The time from which a client was absent, if the grace period has not passed.
@@ -276,7 +328,7 @@ pub(super) fn released_at_once(story: &Story<'_>) -> Vec<Violation> {
                     && look.from <= bound
             });
             if bound < story.until
-                && call.left > bound
+                && call.goes_on(bound)
                 && story.is_calm(asked.host, last_received, bound)
                 && !looks_again
             {
@@ -302,7 +354,7 @@ fn released_by_leaving(story: &Story<'_>) -> Vec<Violation> {
             && story.is_calm(asked.host, asked.at.before(story.moment()), bound);
         for call in story.calls.iter().filter(|call| is_calm && window(call.owner) == asked.host) {
             let learns = story.has_main_connection(call.owner, asked.at);
-            if learns && call.began < asked.at && call.left > bound {
+            if learns && call.began < asked.at && call.goes_on(bound) {
                 let data = fields! { call: call.id, owner: call.owner, channel: SESSION, released: asked.at };
                 found.push(Violation::new("released_at_once", call.turn, bound, &LEFT_OPEN, data));
             }

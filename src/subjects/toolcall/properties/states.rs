@@ -242,9 +242,21 @@ impl<'a> Model<'_, 'a> {
                 let is_known = self.story.of_client(id, at).next().is_some();
                 (!is_known).then(|| wrong("an active client", id))
             };
-            twice.or_else(never).or_else(|| {
+            let outlives =
+                || self.outlives(id, at).then(|| wrong("a place of an absent client", id));
+            twice.or_else(never).or_else(outlives).or_else(|| {
                 differs("the tools of an active client", &tools.join(", "), &offered.join(", "))
             })
+        })
+    }
+
+    /// Returns whether the host must have noticed that the grace period of an absent client is over, so that
+    /// the client has no place any more.
+    fn outlives(&self, client: &str, at: Time) -> bool {
+        let Self { story, .. } = self;
+        story.away_since(client, at).is_some_and(|away| {
+            let grace = story.later(away, story.host_limits.grace);
+            story.later(story.no_handshake(client, grace), story.moment()) < at
         })
     }
 

@@ -155,12 +155,13 @@ impl<'a> Story<'a> {
                     .flatten();
                 let (to, only) = (self.dies_with(what, scope, at), self.only(scope));
                 let known = self.known_by(what, scope, at);
-                let number = *fault;
-                self.fault_periods.push(FaultPeriod { number, from: at, to, holds, only, known });
+                let (number, lag) = (*fault, what.latency());
+                let period = FaultPeriod { number, from: at, to, lag, holds, only, known };
+                self.fault_periods.push(period);
             }
             EventKind::FaultEnded { fault } => {
                 let ended = self.fault_periods.iter_mut().find(|period| period.number == *fault);
-                ended.into_iter().for_each(|period| period.to = period.to.min(at));
+                ended.into_iter().for_each(|period| period.to = period.to.min(at + period.lag));
             }
             _ => {}
         }
@@ -336,6 +337,7 @@ impl<'a> Story<'a> {
                 decisions: Vec::new(),
                 over: None,
                 left,
+                given_up: NEVER,
                 tools,
                 begins: Vec::new(),
                 users,
@@ -358,6 +360,7 @@ impl<'a> Story<'a> {
                 call.over.get_or_insert((at, end));
                 call.left = call.left.min(at);
             }
+            (By::Agent, Became::GivenUp) => call.given_up = call.given_up.min(at),
             (By::Agent, Became::Ready { asks }) => {
                 (call.ready, call.asks) = (Some(at), *asks);
             }
@@ -433,6 +436,7 @@ impl<'a> Story<'a> {
             number: DOWN,
             from: at,
             to: NEVER,
+            lag: Duration::ZERO,
             holds: Some(host),
             only,
             known: NEVER,

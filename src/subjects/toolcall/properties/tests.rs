@@ -15,6 +15,7 @@ use super::story::Story;
 mod actions;
 mod calls;
 mod chats;
+mod deadlines;
 mod excuses;
 mod grants;
 mod holds;
@@ -99,6 +100,7 @@ fn became() -> Vec<Became> {
     let others = [
         Became::Calls { tool: "t1".to_owned(), of_its_choice: false },
         Became::Ready { asks: false },
+        Became::GivenUp,
     ];
     let consents = [Became::Ready { asks: true }, Became::Decides(true), Became::Decides(false)];
     ends.chain(works).chain(statuses).chain(questions).chain(others).chain(consents).collect()

@@ -31,11 +31,18 @@ impl ClientCore {
             let is_working = |running: &&Running| {
                 **running == Running::Works || defect!(UnconfirmedResultsTakeRoom)
             };
-            let working = self.running.values().filter(is_working).count();
+            // The bug: only the tools of the same chat take room.
+            let is_near =
+                |(of, _): &(&Key, &Running)| of.0 == run.chat || !defect!(EachChatHasItsOwnRoom);
+            let near = self.running.iter().filter(is_near).map(|(_, running)| running);
+            let working = near.filter(is_working).count();
             if working >= self.limits.running_tools {
                 break; // the next look comes when one of these is done
             }
             if runs && self.begun.contains(&run.key()) && !self.running.contains_key(&run.key()) {
+                if defect!(StoppedCallsHang) {
+                    continue;
+                }
                 self.running.insert(run.key(), Running::Works);
                 self.finished(&run.key(), failed("the client had already stopped this call"));
             } else if runs && !self.running.contains_key(&run.key()) {

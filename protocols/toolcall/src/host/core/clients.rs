@@ -44,7 +44,7 @@ impl HostCore {
         {
             self.seeded.keep_lease(name, lease.until(), &self.causes);
         }
-        if !client.is_connected() {
+        if !client.is_connected() && !defect!(ReturnsAreNotNoted) {
             client.here_since = now;
         }
         client.presence.attach(conn, ());
@@ -209,7 +209,11 @@ impl HostCore {
 
     /// Returns the time of the next timeout of a client.
     pub(super) fn lease_due(&self, name: &str, client: &ClientRecord) -> Option<Instant> {
-        self.seeded.due(name, client, &self.limits).or_else(|| client.due(&self.limits))
+        let due = self.seeded.due(name, client, &self.limits).or_else(|| client.due(&self.limits));
+        if defect!(PlacesHaveTwoGraces) && self.has_only_places(client) {
+            return due.map(|due| due + self.limits.grace);
+        }
+        due
     }
 
     /// Gives up the work of clients whose lease has ended, and forgets clients on which nothing

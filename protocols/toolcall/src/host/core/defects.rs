@@ -45,6 +45,14 @@ impl HostCore {
         self.detached(name, conn, &left, now);
     }
 
+    /// `PlacesHaveTwoGraces`: returns whether an absent client has places in sessions, and no calls.
+    pub(super) fn has_only_places(&self, client: &ClientRecord) -> bool {
+        let is_session = |channel: &String| {
+            self.channels.get(channel).is_some_and(|known| known.session.is_none())
+        };
+        !client.is_connected() && !client.unheld.is_empty() && client.unheld.keys().all(is_session)
+    }
+
     /// `PlaceGoesAtOnce`: a client loses its place in each session.
     pub(super) fn deactivate_everywhere(&mut self, name: &str, now: Instant) {
         let active = self.causes.iter().filter(|(_, clients)| clients.contains(name));

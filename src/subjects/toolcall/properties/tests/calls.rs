@@ -1,7 +1,10 @@
 //! Tests of calls: their ends, their tools, and the clients that can run them.
 
-use super::super::calls::{no_work_for_what_is_over, one_outcome, owner_can_run, results_count};
+use super::super::calls::{
+    no_work_for_what_is_over, one_outcome, owner_can_run, results_count, tools_begin_once,
+};
 use super::*;
+use crate::schedule::LimitValue;
 
 #[test]
 fn a_call_ends_once_and_in_one_way() {
@@ -80,6 +83,11 @@ fn a_result_ends_its_call_as_soon_as_it_can_be_reported() {
         violations(&over(scripted(), 5_001 + 2 * MOMENT, "completed"), results_count),
         ["t1: call-1 had not ended by 6.240 s, although its tool ended on client at 5.000 s"]
     );
+    // The agent does not note the end of a call that it gave up.
+    let given_up =
+        |ms| saw(scripted(), ms, "server", "t1", "agent: call-1 is abandoned by its agent");
+    holds(&given_up(5_000 + 2 * MOMENT), results_count);
+    assert_eq!(violations(&given_up(5_001 + 2 * MOMENT), results_count).len(), 1);
     let cut = scripted().kills(5_100, 9_000);
     holds(&over(cut.clone(), 9_000 + BACK, "completed"), results_count);
     assert_eq!(violations(&over(cut, 9_001 + BACK, "completed"), results_count).len(), 1);
@@ -96,6 +104,92 @@ fn a_result_ends_its_call_as_soon_as_it_can_be_reported() {
     let late =
         |main| violations(&over(seconds(main), 5_000 + BACK, "completed"), results_count).len();
     assert_eq!((late(Some(3_000)), late(None)), (0, 1));
+}
+
+#[test]
+fn a_stopped_tool_fails_its_call_when_its_user_watches_again() {
+    let work = |run, ms, what: &str| saw(run, ms, "client", "t1", &format!("tool: call-1 {what}"));
+    let stopped = || {
+        let call = calls(here_until(None), 1_000, "call-1", "client");
+        let run = work(work(call, 1_500, "begins"), 3_000, "is stopped");
+        saw(run, 3_000, "client", "c1", "unsubscribed")
+    };
+    let again = || saw(stopped(), 5_000, "client", "c1", "state received");
+    holds(&stopped(), results_count);
+    holds(&over(again(), 5_000 + 2 * MOMENT, "failed (gone)"), results_count);
+    assert_eq!(
+        violations(&over(again(), 5_001 + 2 * MOMENT, "failed (gone)"), results_count),
+        [
+            "t1: call-1 had not ended by 6.240 s, although its tool was stopped on client at 3.000 s, and its user watches it again since 5.000 s"
+        ]
+    );
+    holds(&work(again(), 5_100, "begins"), results_count);
+    let given_up = |ms| saw(again(), ms, "server", "t1", "agent: call-1 is abandoned by its agent");
+    holds(&given_up(5_000 + 2 * MOMENT), results_count);
+    assert_eq!(violations(&given_up(5_001 + 2 * MOMENT), results_count).len(), 1);
+}
+
+#[test]
+fn a_call_that_may_run_begins_its_tool() {
+    let ready = |scripted, ms| saw(scripted, ms, "server", "t1", "agent: call-1 is ready");
+    let call = || ready(calls(here_until(None), 1_000, "call-1", "client"), 5_000);
+    let begins = |scripted, ms| saw(scripted, ms, "client", "t1", "tool: call-1 begins");
+    let late = |scripted| violations(&scripted, tools_begin_once);
+    holds(&begins(call(), 5_000 + 2 * MOMENT), tools_begin_once);
+    assert_eq!(
+        late(begins(call(), 5_001 + 2 * MOMENT)),
+        [
+            "t1: the tool of call-1 had not begun on client by 6.240 s, although it could since 5.000 s"
+        ]
+    );
+    assert_eq!(late(over(call(), 5_001 + 2 * MOMENT, "failed (gone)")).len(), 1);
+    holds(&over(call(), 5_000 + 2 * MOMENT, "failed (gone)"), tools_begin_once);
+    let given_up = saw(call(), 5_500, "server", "t1", "agent: call-1 is abandoned by its agent");
+    holds(&given_up, tools_begin_once);
+    let away = || call().kills(4_900, 9_000);
+    holds(&begins(away(), 9_000 + BACK), tools_begin_once);
+    assert_eq!(late(begins(away(), 9_001 + BACK)).len(), 1);
+    let unwatched = saw(call(), 6_000, "client", "c1", "unsubscribed");
+    holds(&unwatched, tools_begin_once);
+    let again = saw(unwatched, 8_000, "client", "c1", "state received");
+    holds(&begins(again.clone(), 8_000 + 2 * MOMENT), tools_begin_once);
+    assert_eq!(late(begins(again, 8_001 + 2 * MOMENT)).len(), 1);
+    let keeps_id = r#"{"keeps-id":true}"#;
+    holds(&call().asked_as(2, 3_000, Class::Durable, "reload", keeps_id), tools_begin_once);
+}
+
+#[test]
+fn a_call_begins_when_it_may_run_and_its_window_has_room() {
+    let begins = |scripted, ms| saw(scripted, ms, "client", "t1", "tool: call-1 begins");
+    let late = |scripted| violations(&scripted, tools_begin_once).len();
+    // Another call takes the only place.
+    let waits = |limit, others: &[&str]| {
+        let call = calls(here_until(None), 1_000, "call-1", "client");
+        let call = saw(call, 5_000, "server", "t1", "agent: call-1 is ready");
+        let mut both = others.iter().fold(call, |run, other| calls(run, 900, other, "client"));
+        both.plan.limits.set("client.running-tools", LimitValue::Count(limit));
+        saw(both, 20_000, "server", "t1", "agent: call-2 is over: completed")
+    };
+    holds(&begins(waits(1, &["call-2"]), 20_000 + 2 * MOMENT), tools_begin_once);
+    assert_eq!(late(begins(waits(1, &["call-2"]), 20_001 + 2 * MOMENT)), 1);
+    assert_eq!(late(begins(waits(2, &["call-2"]), 5_001 + 2 * MOMENT)), 1);
+    holds(&waits(1, &["call-2", "call-3"]), tools_begin_once);
+    // A user must consent, and the reply must be accepted.
+    let asks = || {
+        let call = calls(here_until(None), 1_000, "call-1", "client");
+        let asks = saw(call, 2_000, "server", "t1", "agent: call-1 is ready and needs consent");
+        saw(asks, 4_900, "client", "t1", "user: call-1 is approved by its user")
+    };
+    let replies = |reply: Result<(), String>| {
+        let (by, call) = (By::User, "call-1".to_owned());
+        let saw = Data::of(OfCall { by, call, what: Became::Replies(reply) });
+        let stream = "t1".into();
+        asks().entry(5_000, Some("client"), EventKind::Observed { stream, saw })
+    };
+    holds(&asks(), tools_begin_once);
+    holds(&replies(Err("no".to_owned())), tools_begin_once);
+    holds(&begins(replies(Ok(())), 5_000 + 2 * MOMENT), tools_begin_once);
+    assert_eq!(late(begins(replies(Ok(())), 5_001 + 2 * MOMENT)), 1);
 }
 
 /// The next host gives another call the same name. It has accepted the window, which does not know yet.

@@ -62,6 +62,9 @@ fn calls_of_an_absent_client_fail_after_the_grace_period() {
     );
     holds(&scripted().ended("t1", 20_000, "over"), gone_is_failed);
     holds(&scripted().died("server", 20_000), gone_is_failed);
+    let given_up =
+        saw(scripted(), bound, "server", "t1", "agent: call-1 is abandoned by its agent");
+    holds(&given_up, gone_is_failed);
 }
 
 #[test]
@@ -229,6 +232,48 @@ fn a_client_that_returns_within_the_grace_period_keeps_its_calls_and_its_place()
         &[("session", "s1"), ("client", "client")],
     );
     holds(&released, returning_keeps);
+}
+
+/// A client that is back has a grace period to subscribe, unless it gives up its place.
+#[test]
+fn a_client_that_is_back_has_a_grace_period() {
+    let back = || {
+        let run = here_until(Some(10_000)).conn(2, 14_900, None);
+        let reloads = r#"{"keeps-id":true}"#;
+        let run = run.asked_as(2, 10_000, Class::Durable, "reload", reloads);
+        let run = saw(run, 10_000, "client", "s1", "unsubscribed");
+        accepted(saw(run, 10_000, "client", "c1", "unsubscribed"), 15_000, "2")
+    };
+    let placed = |run, ms| {
+        let fields = [("session", "s1"), ("client", "client")];
+        milestone(run, ms, "server", "toolcall.host.deactivated", &fields)
+    };
+    let lost = |run, ms| violations(&placed(run, ms), returning_keeps).len();
+    holds(&placed(back(), 15_000 + GRACE), returning_keeps);
+    assert_eq!(
+        violations(&placed(back(), 14_999 + GRACE), returning_keeps),
+        [
+            "client: it lost its place in the session at 44.999 s, although it was back only since 15.000 s"
+        ]
+    );
+    let fields = [("chat", "c1"), ("call", "call-1"), ("owner", "client"), ("away", "0")];
+    let fails = |ms| milestone(back(), ms, "server", "toolcall.host.call-failed", &fields);
+    holds(&fails(15_000 + GRACE), returning_keeps);
+    assert_eq!(violations(&fails(14_999 + GRACE), returning_keeps).len(), 1);
+    let asks = |ms, verb: &str, fields: &str| back().asked_as(3, ms, Class::Durable, verb, fields);
+    let channel = r#"{"channel":"s1"}"#;
+    assert_eq!(lost(asks(14_900, "unwatch", channel), 14_999 + GRACE), 0);
+    assert_eq!(lost(asks(14_899, "unwatch", channel), 14_999 + GRACE), 1);
+    assert_eq!(lost(asks(9_000, "leave", "{}"), 14_999 + GRACE), 0, "it may repeat that");
+    // An older connection did not hold the session.
+    let older = || accepted(back().conn(3, 13_900, Some(16_000)), 14_000, "3");
+    assert_eq!(lost(older(), 13_999 + GRACE), 1);
+    assert_eq!(lost(older(), 14_000 + GRACE), 0);
+    let unheard = |ms| {
+        let name = "toolcall.client.unanswered";
+        milestone(back(), ms, "client", name, &[("method", "subscribe")])
+    };
+    assert_eq!(lost(unheard(20_000), 14_999 + GRACE), 0);
 }
 
 /// A host accepts a connection that its window lost long before. The grace period starts at that

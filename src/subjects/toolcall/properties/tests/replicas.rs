@@ -23,6 +23,10 @@ fn stable_states_are_equal() {
         ]
     );
     holds(&scripted("bb").kills(1_300, 19_500), replicas_converge);
+    // Data sent during a delay can arrive after its end.
+    let delayed = |until| scripted("bb").delayed(until - 100, Some(until), 2_000);
+    holds(&delayed(18_000), replicas_converge);
+    assert_eq!(violations(&delayed(14_000), replicas_converge).len(), 1);
     let gone = saw(
         saw(scripted("aa"), 5_000, "server", "c1", "state changed"),
         5_200,

@@ -9,9 +9,10 @@ use crate::schedule::LimitValue;
 use crate::subjects::toolcall::PROVIDER;
 use crate::subjects::toolcall::answers::Reading;
 use crate::subjects::toolcall::contents::Contents;
+use reknit_toolcall::client::named;
 use reknit_toolcall::state::{chat, session};
 use reknit_toolcall::wire::SnapshotState;
-use reknit_toolcall::wire::ahp::state::{ChatState, SessionState};
+use reknit_toolcall::wire::ahp::state::{ChatState, SessionActiveClient, SessionState};
 
 fn note(scripted: ScriptedRun, ms: u64, host: &str, about: &str, what: OfChannel) -> ScriptedRun {
     let saw = Data::of(what);
@@ -48,6 +49,34 @@ fn a_session_has_only_what_users_did() {
     );
     assert_eq!(session(|session| session.activity = Some("x".into())).len(), 1);
     assert_eq!(session(|session| session.default_chat = Some("c1".into())).len(), 1);
+}
+
+#[test]
+fn an_absent_client_has_no_place_after_the_grace_period() {
+    let place = |over, ms| {
+        let active = SessionActiveClient {
+            client_id: "client".to_owned(),
+            display_name: None,
+            tools: vec![named("t1")],
+            customizations: None,
+        };
+        let session = session_with(|session| session.active_clients.push(active));
+        has(here_until(over), ms, "s1", session)
+    };
+    let bound = 10_000 + GRACE + MOMENT;
+    holds(&place(None, bound + 1), states_are_true);
+    holds(&place(Some(10_000), bound), states_are_true);
+    assert_eq!(
+        violations(&place(Some(10_000), bound + 1), states_are_true),
+        [
+            "s1: in the state that the host has, a place of an absent client is wrong: client (at 40.621 s)"
+        ]
+    );
+    // The host waits for a handshake.
+    let fields = [("conn", "2"), ("client", "client")];
+    let arrives = place(Some(10_000), bound + 1).conn(2, 39_000, Some(50_000));
+    let arrives = milestone(arrives, 39_900, "server", "toolcall.host.arriving", &fields);
+    holds(&arrives, states_are_true);
 }
 
 #[test]
@@ -179,6 +208,29 @@ fn a_user_does_not_wait_for_more_than_the_limit() {
         violations(&waits(2), limits_hold),
         ["client: there are 3 requests that wait, and the limit is 2 (at 6.000 s)"]
     );
+}
+
+#[test]
+fn a_window_runs_no_more_tools_than_the_limit() {
+    let run = |ended: u64| {
+        let tool =
+            |scripted, ms, what: &str| saw(scripted, ms, "client", "t1", &format!("tool: {what}"));
+        let one = tool(here_until(None), 1_000, "call-1 begins");
+        let mut two = tool(tool(one, 2_000, "call-2 begins"), ended, "call-1 is stopped");
+        two.plan.limits.set("client.running-tools", LimitValue::Count(1));
+        two
+    };
+    holds(&run(2_000), limits_hold);
+    assert_eq!(
+        violations(&run(2_001), limits_hold),
+        ["client: there are 2 tools at work, and the limit is 1 (at 2.000 s)"]
+    );
+    let mut higher = run(2_001);
+    higher.plan.limits.set("client.running-tools", LimitValue::Count(2));
+    holds(&higher, limits_hold);
+    // The earlier window may still be closing.
+    let reloads = run(3_000).asked_as(2, 1_500, Class::Durable, "reload", r#"{"closes":true}"#);
+    holds(&reloads, limits_hold);
 }
 
 #[test]
