@@ -35,6 +35,8 @@ const SSE: &[Alone] = &[
     ("ends_when_asked", "interrupt-wakes-no-task", "an-interrupt-of-a-quiet-command"),
     ("streams_stay", "heartbeat-only-once", "a-quiet-command-for-a-minute"),
     ("pauses_grow", "pauses-do-not-grow", "a-server-that-is-away-for-long"),
+    ("deadlines_hold", "budget-counts-from-the-last-byte", "a-budget-counts-from-the-loss"),
+    ("output_is_prompt", "output-wakes-no-stream", "output-arrives-at-once"),
     ("items_are_lines", "lines-are-joined", "many-lines-at-once"),
     ("sessions_run_one", "lost-stream-frees-the-session", "a-session-whose-command-has-lost-its-stream"),
     ("server_lets_go", "sweeps-with-the-last", "logs-go-one-by-one"),

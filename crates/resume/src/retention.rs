@@ -53,7 +53,14 @@ impl<T> Retention<T> {
 
     /// Returns the number of the newest item that a push with this weight would remove.
     pub fn would_evict(&self, weight: usize) -> Option<u64> {
-        let (mut items, mut total) = (self.kept.len() + 1, self.weight + weight);
+        self.would_evict_for(&[weight])
+    }
+
+    /// Returns the number of the newest item that pushes with these weights, one after the other, would
+    /// remove. Only the items that are there now count.
+    pub fn would_evict_for(&self, weights: &[usize]) -> Option<u64> {
+        let mut items = self.kept.len() + weights.len();
+        let mut total = self.weight + weights.iter().sum::<usize>();
         let mut goes = None;
         for kept in &self.kept {
             if items <= self.bounds.items && total <= self.bounds.weight {
@@ -150,6 +157,11 @@ mod tests {
         assert_eq!(
             (retention.would_evict(2), retention.would_evict(3), retention.would_evict(7)),
             (None, Some(2), Some(5))
+        );
+        let for_both = |weights: [usize; 2]| retention.would_evict_for(&weights);
+        assert_eq!(
+            (for_both([1, 1]), for_both([1, 9]), for_both([99, 1])),
+            (Some(2), Some(5), Some(5))
         );
         assert_eq!((retention.len(), retention.weight()), (2, 8));
         assert_eq!(retention.push(6, 7, 'c'), Some(5));

@@ -23,7 +23,8 @@ pub struct ServerLimits {
     /// too slow, or away, receives a gap. Otherwise a cut loses nothing if the client returns in this
     /// time. The time counts from the last progress of the stream: a stream that is only slow holds its
     /// command back, one that is stuck or lost holds it for this time. A command does not wait before
-    /// its first stream.
+    /// its first stream. Its ending never waits. Output leaves room in the log for the ending, so a log
+    /// should hold at least two events. A smaller one loses the last output to the ending.
     pub hold: Duration,
     /// How many bytes the buffers between server and client may hold. They are lost if the connection
     /// breaks, so with [`hold`](Self::hold) they do not count as received. Linux buffers up to 10 MB

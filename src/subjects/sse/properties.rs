@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `gap_is_exact` | the gaps that a user saw, what came after them, and what the process really printed |
 //! | `positions_follow` | the position of each event that a user received |
-//! | `hold_is_lossless` | the gaps of a user, and what it had received before |
+//! | `hold_is_lossless` | the gaps of a user, what it had received before, and the ends of its connections |
 //! | `server_keeps_the_protocol` | what a client found wrong with a stream, and the reasons of its failure |
 //! | `success_has_an_ending` | a follower that said that its command has ended |
 //! | `conflict_is_true` | a user that was refused because of another reader, and the readers of the command |
@@ -21,7 +21,9 @@
 //! | `refusals_are_true` | the answers to requests that the server must refuse, and all other refusals |
 //! | `ends_when_asked` | when a user or a time limit ended a command, and when its process ended |
 //! | `streams_stay` | the connections that a follower lost, although nothing was in the way |
-//! | `pauses_grow` | when the followers of a host began attempts |
+//! | `pauses_grow` | when the followers of a host began attempts, and the ends of their connections |
+//! | `deadlines_hold` | the failures of followers, and the ends of their connections and the last bytes over these |
+//! | `output_is_prompt` | when a process printed a line, and when a user received it |
 //! | `items_are_lines` | the items that a user received |
 //! | `sessions_run_one` | when the processes of a shell session ran, and the commands that were refused because of that |
 //! | `server_lets_go` | what the server held, and the connections and commands that there were |
@@ -30,6 +32,8 @@ use super::story::Story;
 use crate::subjects::judging::story_properties;
 
 mod asked;
+mod deadlines;
+mod delivery;
 mod followers;
 mod gaps;
 mod held;
@@ -81,7 +85,11 @@ story_properties! {
     "streams_stay" as followers::streams_stay, followers::STREAMS_STAY:
         "without a fault, a follower keeps its connection";
     "pauses_grow" as followers::pauses_grow, followers::PAUSES_GROW:
-        "the attempts of a follower that makes no progress become rare";
+        "the attempts of a follower that makes no progress become rare, and the first one after progress follows at once";
+    "deadlines_hold" as deadlines::deadlines_hold, deadlines::DEADLINES_HOLD:
+        "a follower fails for lack of progress only when its whole budget is over, and gives up a silent connection in time";
+    "output_is_prompt" as delivery::output_is_prompt, delivery::OUTPUT_IS_PROMPT:
+        "output reaches a user that reads at once as soon as it is printed, if nothing is in the way";
     "items_are_lines" as followers::items_are_lines, followers::ITEMS_ARE_LINES:
         "an item contains at most one line, and no more bytes than the limit says";
     "sessions_run_one" as sessions::sessions_run_one, sessions::SESSIONS_RUN_ONE:

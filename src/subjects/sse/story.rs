@@ -8,8 +8,8 @@ use super::names::{Named, PARTS, SERVER, id_of};
 use super::notes::{ServerCounted, SseNote};
 use super::operations::{CommandName, SseOperation};
 use crate::history::{
-    Answer, Call, ConnEnd, ConnIndex, Content, Data, Ending, Event, EventKind, ProcessOutcome,
-    Side, Stream, Time,
+    Answer, Call, ConnEnd, ConnIndex, Connection, Content, Data, Ending, Event, EventKind,
+    ProcessOutcome, Side, Stream, Time,
 };
 use crate::property::CheckContext;
 use crate::schedule::{Fault, MilestoneValue, Operation, When};
@@ -56,6 +56,23 @@ pub(super) struct Question<'a> {
     pub sent: Option<(&'a str, bool)>,
     pub answer: Option<(Time, &'a Answer)>,
     pub failure: Option<(Time, &'a Data)>,
+}
+
+impl Question<'_> {
+    /// Whether it starts a command that belongs to no shell session.
+    pub fn is_run(&self) -> bool {
+        matches!(self.operation, SseOperation::Run { .. })
+    }
+
+    /// Whether it starts a command.
+    pub fn starts_a_command(&self) -> bool {
+        self.is_run() || matches!(self.operation, SseOperation::Session { .. })
+    }
+
+    /// Whether it opens a stream that the user follows.
+    pub fn follows(&self) -> bool {
+        self.is_run() || matches!(self.operation, SseOperation::Follow { .. })
+    }
 }
 
 /// A connection with a stream, as the server knows it.
@@ -195,13 +212,9 @@ impl<'a> Story<'a> {
 
     /// Returns the requests that start a command.
     pub fn starts_of(&self, record: &str) -> impl Iterator<Item = &Question<'a>> {
-        self.questions.iter().filter(move |question| {
-            let starts = matches!(
-                question.operation,
-                SseOperation::Run { .. } | SseOperation::Session { .. }
-            );
-            starts && question.record == record
-        })
+        self.questions
+            .iter()
+            .filter(move |question| question.starts_a_command() && question.record == record)
     }
 
     /// Returns the setup of a command's process.
@@ -235,6 +248,21 @@ impl<'a> Story<'a> {
             }
             _ => None,
         })
+    }
+
+    /// Returns the connections of the followers of a host, in order. A connection for a single request has a
+    /// label.
+    pub fn followers_conns(&self, on: &str) -> impl Iterator<Item = &'a Connection> {
+        let conns = self.cx.history.conns.iter();
+        conns.filter(move |conn| conn.client.as_str() == on && !conn.is_labelled())
+    }
+
+    /// Returns the question of the only follower that a host had until a time.
+    pub fn only_follower(&self, on: &str, until: Time) -> Option<&Question<'a>> {
+        let mut own = self.questions.iter().filter(|question| {
+            question.host == on && question.follows() && question.asked <= until
+        });
+        own.next().filter(|_| own.next().is_none())
     }
 
     /// Returns a time at which the server did not know yet the command that it refused as unknown to a
@@ -449,19 +477,16 @@ impl<'a> Story<'a> {
         let asked = (1..=all).find(|asked| record_of(*asked) == question.record);
         *count = nth;
         question.record = target.to_owned();
-        let is_lost = |other: &Question<'_>| {
-            let is_run = matches!(other.operation, SseOperation::Run { .. });
-            is_run && other.call != call && other.record == target
-        };
+        let is_lost =
+            |other: &Question<'_>| other.is_run() && other.call != call && other.record == target;
         let Some(lost) = self.questions.iter().position(is_lost) else { return };
         // What the user asked since then is about a command with a lower number, too.
         let more = asked.map_or(0, |asked| asked.saturating_sub(nth));
         for other in self.questions[lost..].iter_mut().filter(|other| other.host == on) {
-            let is_run = matches!(other.operation, SseOperation::Run { .. });
             let named = (1..=all).find(|nth| record_of(*nth) == other.record);
             if is_lost(other) {
                 other.record.clear();
-            } else if let (false, Some(named)) = (is_run, named) {
+            } else if let (false, Some(named)) = (other.is_run(), named) {
                 other.record = record_of(named.saturating_sub(more).max(1));
             }
         }
@@ -584,7 +609,7 @@ fn named(user: &str, command: &CommandName, newest: u64) -> String {
 }
 
 /// Returns the command that a stream is a pipe of, and the number of the pipe.
-fn pipe(stream: &Stream) -> Option<(&str, usize)> {
+pub(super) fn pipe(stream: &Stream) -> Option<(&str, usize)> {
     let name: &str = stream.0.as_ref();
     PARTS.iter().zip(0..).find_map(|(suffix, pipe)| Some((name.strip_suffix(suffix)?, pipe)))
 }

@@ -78,6 +78,9 @@
 //! | `UnsentStartIsUnknown` | an original execd may have run a command whose start was never sent |
 //! | `EarlyEndIsABreak` | a stream that ends early is reported as a connection that broke |
 //! | `TimeoutBeforeBudget` | a failure names the attempt that the budget cut short, not the one before it |
+//! | `BudgetCountsFromTheLastByte` | the budget counts from the last byte of a lost connection, not from the loss |
+//! | `SilenceLastsTwice` | a dead connection is given up after twice the time |
+//! | `PausesOutliveProgress` | the pauses between attempts do not begin anew after progress |
 
 use reknit_seams::Env;
 use reknit_seams::net::Endpoint;

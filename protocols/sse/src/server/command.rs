@@ -26,6 +26,9 @@
 //!   one, so its output does not wait.
 //! - Before the first stream, and as soon as the last progress of a stream is older than `hold`, output
 //!   does not wait.
+//! - The ending never waits. So output leaves room for it: output waits before the output and the ending
+//!   together remove such an event. A log that cannot hold two events has no room: there the ending
+//!   removes the last output.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -299,16 +302,25 @@ impl Command {
         let may_return = !self.is_bound() || defect!(LostSessionHolds);
         let lost = self.lost.as_ref().filter(|_| may_return && !defect!(LossEndsHold));
         let stream = attached.or(lost)?;
-        let evicted = match defect!(OverheadIsFree) {
-            true => self.log.would_evict_without_overhead(bytes),
-            false => self.log.would_evict(bytes),
+        let evicted = if defect!(OverheadIsFree) {
+            self.log.would_evict_without_overhead(bytes)
+        } else if defect!(EndingHasNoRoom) {
+            // The bug: the ending removes an event that waits for the client.
+            self.log.would_evict_without_ending(bytes)
+        } else {
+            self.log.would_evict(bytes)
         };
         let evicted = evicted?;
         // The bug: what a lost stream has taken counts as received.
         let may_have_all = attached.is_some() || defect!(LostStreamHasAll);
         let has_all = may_have_all && stream.taken == self.log.last();
         let waits = self.runs() && !has_all && !self.has_received(stream, evicted, in_flight);
-        waits.then(|| stream.link.progress() + hold)
+        // The bug: the time does not count from the last progress of the stream.
+        let since = match defect!(HoldCountsFromTheStart) {
+            true => self.started_at,
+            false => stream.link.progress(),
+        };
+        waits.then(|| since + hold)
     }
 
     /// Whether the client has an event for sure.
@@ -341,7 +353,7 @@ impl Command {
         evicted.filter(|_| first)
     }
 
-    /// Appends the ending.
+    /// Appends the ending. It does not wait: output has left room for it.
     pub(super) fn end(&mut self, timestamp: u64, ending: Ending, now: Instant) {
         let took = now.saturating_duration_since(self.started_at);
         let took = if defect!(TookIsInSeconds) { took.as_secs() } else { took.as_millis() as u64 };
@@ -377,7 +389,10 @@ impl Command {
 
     /// Returns the state of the command with this id and content.
     pub(super) fn status(&self, id: &CommandId, content: String) -> CommandStatus {
-        let status = CommandStatus::running(id.as_str(), content, self.started, self.log.last());
+        // The bug: the last event is the one that the lost stream took last.
+        let lost = self.lost.as_ref().filter(|_| defect!(StateStaysWithTheStream));
+        let last = lost.map_or(self.log.last(), |lost| lost.taken);
+        let status = CommandStatus::running(id.as_str(), content, self.started, last);
         match self.log.ended() {
             Some(Ended { ending: Ending::Killed(_), timestamp, .. })
                 if defect!(KilledIsSuccess) =>

@@ -101,9 +101,10 @@ impl CommandLog {
         self.retained.weight()
     }
 
-    /// Returns the position of the newest entry that would have to go for output of this size.
+    /// Returns the position of the newest entry that would have to go for output of this size and for the
+    /// ending after it.
     pub(super) fn would_evict(&self, bytes: usize) -> Option<u64> {
-        self.retained.would_evict(bytes + OVERHEAD)
+        self.retained.would_evict_for(&[bytes + OVERHEAD, OVERHEAD])
     }
 
     /// Returns the weight of all entries up to a position. Entries that had to go count together, as if

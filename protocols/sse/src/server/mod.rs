@@ -111,8 +111,12 @@
 //! | – | `NewestLogGoes` | for lack of room, the log of the command that ended last goes |
 //! | – | `LogsSkipAfterGaps` | after a gap, the logs leave out the oldest event that is there |
 //! | – | `InterruptHasNoGrace` | an interrupted command is killed at once |
+//! | – | `HoldCountsFromTheStart` | the time that output waits for its client counts from the start of the command |
+//! | – | `OutputWakesNoStream` | output reaches its client only with the next sign of life of the stream |
+//! | – | `StateStaysWithTheStream` | after the loss of a stream, the state of the command names the last event that the stream took |
+//! | – | `EndingHasNoRoom` | output that may wait leaves no room in the log for the ending, which removes an event that the client lacks |
 //!
-//! The branch of execd has all of them except B, the last 62, and `CommandDiesWithConnection`,
+//! The branch of execd has all of them except B, the last 66, and `CommandDiesWithConnection`,
 //! `NewestAlwaysWins` and `StaleCloseDetaches`.
 
 use std::sync::Arc;

@@ -140,7 +140,12 @@ impl ProcessTask {
             return self.output_in_two_steps(timestamp, stream, line).await;
         }
         self.wait_for_stream(line.len()).await;
-        let evicted = self.running.change(|command| command.output(timestamp, stream, line));
+        // The bug: the stream does not notice the output before its next sign of life.
+        let evicted = if defect!(OutputWakesNoStream) {
+            self.running.command().output(timestamp, stream, line)
+        } else {
+            self.running.change(|command| command.output(timestamp, stream, line))
+        };
         if let Some(position) = evicted {
             milestone!("sse.command.evicted", command = self.running.id.as_str(), position);
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::history::{Answer, ProcessOutcome, Time};
+use crate::history::{Answer, Content, ProcessOutcome, Time};
 use crate::process::KILL;
 use crate::property::violation::{fields, kinds};
 use crate::property::{Violation, ViolationFields};
@@ -31,6 +31,7 @@ kinds! {
     OTHER_COMMAND = "other-command": "{subject:}the server reported the command `{content}`, but the user started `{started}` {moment}";
     OTHER_TIME_SPAN = "other-time-span": "{subject:}the server reported that the command ran for {ran} ms, but it ran for {least} to {most} ms {moment}";
     TOO_MANY_EVENTS = "too-many-events": "{subject:}the server reported event {last}, but there were {events} events {moment}";
+    TOO_FEW_EVENTS = "too-few-events": "{subject:}the server reported event {last}, but the process had printed {lines} lines before {asked} {moment}";
 }
 
 kinds! {
@@ -130,6 +131,11 @@ pub(super) fn status_is_true(story: &Story<'_>) -> Vec<Violation> {
         if status.last > events && !long {
             return violation(&TOO_MANY_EVENTS, fields! { last: status.last, events });
         }
+        let lines = lines_in_the_log(story, question, process, at);
+        if status.last < lines {
+            let asked = question.asked;
+            return violation(&TOO_FEW_EVENTS, fields! { last: status.last, lines, asked });
+        }
         // A server that has forgotten the output may leave the text out.
         let started = records::declared(&question.record);
         if !status.content.is_empty() && status.content != started {
@@ -165,6 +171,25 @@ pub(super) fn status_is_true(story: &Story<'_>) -> Vec<Violation> {
         }
     });
     untrue.collect()
+}
+
+/// Returns how many lines of a process are in its log when the server answers a question, at least.
+fn lines_in_the_log(
+    story: &Story<'_>,
+    question: &Question<'_>,
+    process: &Process<'_>,
+    at: Time,
+) -> u64 {
+    // Output may wait for a stream, and the server does not keep what a child prints after the end.
+    let has_late_output = story.setup(&question.record).late_output.is_some();
+    if !story.server.hold.is_zero() || has_late_output || !story.is_prompt(at) {
+        return 0;
+    }
+    // A line without an end may have more bytes to come.
+    let is_there = |(printed, line): &&(Time, &Content)| {
+        *printed + LEARNS < question.asked && line.whole().ends_with(b"\n")
+    };
+    process.lines.iter().flatten().filter(is_there).count() as u64
 }
 
 /// Compares the times of the start and of the end that a server reports with the life of a process. The
@@ -319,8 +344,7 @@ fn untrue(story: &Story<'_>, at: Time, asked: Time, record: &str, why: Gone) -> 
         (Gone::Unknown, _) => violation(&HAS_IT, fields! { launched }),
         (Gone::Expired, None) => violation(&NOT_OVER, fields! {}),
         (Gone::Expired, Some((ended, _))) => {
-            let is_over = at.since(ended) >= story.server.ended_retention;
-            let is_early = !is_over && !is_crowded_out(story, at, ended);
+            let is_early = !may_have_no_log(story, at, ended);
             is_early.then(|| violation(&TOO_EARLY, fields! { ended })).flatten()
         }
     }
@@ -330,16 +354,17 @@ fn untrue(story: &Story<'_>, at: Time, asked: Time, record: &str, why: Gone) -> 
 fn is_forgotten(story: &Story<'_>, at: Time, ended: Time) -> bool {
     let over = story.processes.values().filter_map(|process| process.ended);
     let over = over.filter(|(over, _)| *over <= at).count();
-    let is_over = at.since(ended) >= story.server.ended_retention;
-    let has_no_log = is_over || is_crowded_out(story, at, ended);
-    has_no_log && over > story.server.forgotten_commands
+    may_have_no_log(story, at, ended) && over > story.server.forgotten_commands
+}
+
+/// Whether the server may have dropped the log of a command that ended at `ended`.
+fn may_have_no_log(story: &Story<'_>, at: Time, ended: Time) -> bool {
+    at.since(ended) >= story.server.ended_retention || is_crowded_out(story, at, ended)
 }
 
 /// Whether the server may have dropped a log for lack of room.
 pub(super) fn is_crowded(story: &Story<'_>, at: Time) -> bool {
-    let starts = story.questions.iter();
-    let starts =
-        starts.filter(|question| matches!(question.operation, SseOperation::Run { .. })).count();
+    let starts = story.questions.iter().filter(|question| question.is_run()).count();
     let (count, bytes) = ended_logs(story, |_, ended| ended <= at);
     // A command that did not start is an ended one, too.
     count.max(starts) > story.server.ended_commands || bytes > story.server.ended_bytes
@@ -358,10 +383,8 @@ fn is_crowded_out(story: &Story<'_>, at: Time, ended: Time) -> bool {
     });
     // The history does not say when a command ended that did not start.
     let is_missing = |question: &&Question<'_>| {
-        let starts =
-            matches!(question.operation, SseOperation::Run { .. } | SseOperation::Session { .. });
         let process = story.processes.get(question.record.as_str());
-        starts && process.is_none_or(|process| process.launched.is_empty())
+        question.starts_a_command() && process.is_none_or(|process| process.launched.is_empty())
     };
     let missing = story.questions.iter().filter(is_missing).count();
     count + missing > story.server.ended_commands

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::refusals::MANY;
-use crate::history::{EventKind, Time};
+use crate::history::{Connection, EventKind, Time};
 use crate::property::Violation;
 use crate::property::violation::{fields, kinds};
 use crate::subjects::judging::{has_puppet, judged};
@@ -18,6 +18,7 @@ kinds! {
 kinds! {
     pub(super) PAUSES_GROW;
     TOO_MANY = "too-many": "{subject:}the followers began {attempts} attempts since {since}, more than {most} {moment}";
+    TOO_LATE = "too-late": "{subject:}the follower began its next attempt only then, although it had no connection since {lost}, and its pause is at most {most} {moment}";
 }
 
 kinds! {
@@ -25,11 +26,6 @@ kinds! {
     LINES = "lines": "{subject:}the user received more than one line as one item {moment}";
     HALF = "half": "{subject:}the user received an item that begins inside a character {moment}";
     TOO_LONG = "too-long": "{subject:}the user received {bytes} bytes as one item, more than {most} {moment}";
-}
-
-/// Whether an operation opens a stream that the user follows.
-fn follows(operation: &SseOperation) -> bool {
-    matches!(operation, SseOperation::Run { .. } | SseOperation::Follow { .. })
 }
 
 pub(super) fn streams_stay(story: &Story<'_>) -> Vec<Violation> {
@@ -49,15 +45,15 @@ pub(super) fn streams_stay(story: &Story<'_>) -> Vec<Violation> {
 }
 
 /// Whether the users of a host read at once, and no other reader wants their streams.
-fn reads_alone(story: &Story<'_>, on: &str) -> bool {
-    let own = |question: &&Question<'_>| question.host == on && follows(&question.operation);
+pub(super) fn reads_alone(story: &Story<'_>, on: &str) -> bool {
+    let own = |question: &&Question<'_>| question.host == on && question.follows();
     let is_alone = story.questions.iter().filter(own).all(|question| {
         let others = story.questions.iter().filter(|other| {
             let takes = matches!(
                 other.operation,
                 SseOperation::Stick { .. } | SseOperation::Ask { .. } | SseOperation::Listen { .. }
             );
-            let is_reader = takes || other.host != on && follows(&other.operation);
+            let is_reader = takes || other.host != on && other.follows();
             is_reader && other.record == question.record
         });
         others.count() == 0
@@ -90,7 +86,7 @@ pub(super) fn pauses_grow(story: &Story<'_>) -> Vec<Violation> {
             let since = at.before(WINDOW);
             let count = within(&attempts[..=n], since, *at);
             let followers = story.questions.iter().filter(|question| {
-                question.host == *on && follows(&question.operation) && question.asked <= *at
+                question.host == *on && question.follows() && question.asked <= *at
             });
             let followers = followers.count() as u64;
             // Each delivery shortens the pauses again.
@@ -103,8 +99,51 @@ pub(super) fn pauses_grow(story: &Story<'_>) -> Vec<Violation> {
             let data = fields! { attempts, since, most };
             Violation::new("pauses_grow", *on, at, &TOO_MANY, data)
         }));
+        found.extend(late_attempt(story, on));
     }
     found
+}
+
+/// How exactly a client keeps its pauses.
+const EXACT: Duration = Duration::from_millis(20);
+
+/// Returns the first attempt of a host that began too late.
+fn late_attempt(story: &Story<'_>, on: &str) -> Option<Violation> {
+    // The connections of several followers have the same name, and a puppet may name a longer time.
+    let follower = story.only_follower(on, Time::from(story.cx.plan.horizon))?;
+    if has_puppet(story.cx) || !reads_at_once(story, on) {
+        return None;
+    }
+    let conns: Vec<_> = story.followers_conns(on).collect();
+    conns.windows(2).find_map(|pair| {
+        let [lost, next] = pair else { return None };
+        let over = lost.over.0?;
+        let most = longest_pause(story, follower, lost, over)?;
+        let is_late = next.opened > over + most + EXACT && story.is_prompt(next.opened);
+        let data = fields! { lost: over, most: Time::from(most) };
+        is_late.then(|| Violation::new("pauses_grow", on, next.opened, &TOO_LATE, data))
+    })
+}
+
+/// Returns how long a follower pauses at most after it has lost a connection at `over`. `None` if the
+/// connection may have brought a refusal with a time.
+fn longest_pause(
+    story: &Story<'_>,
+    follower: &Question<'_>,
+    lost: &Connection,
+    over: Time,
+) -> Option<Duration> {
+    if lost.received.0.is_none() {
+        return Some(story.client.max_pause.max(story.client.min_pause));
+    }
+    let (on, record) = (follower.host, follower.record.as_str());
+    let is_its = |at: Time| lost.opened < at && at <= over;
+    // After a gap, the history has only notes of what the user receives.
+    let mut notes = story.notes.get(&(on, record)).into_iter().flatten();
+    let brought = story.last_delivery(on, record, over).is_some_and(is_its)
+        || notes.any(|(at, note)| note.is_item() && is_its(*at));
+    // The first attempt after progress follows at once.
+    brought.then_some(Duration::ZERO)
 }
 
 /// Returns how many of these times, which ascend, are in a span.

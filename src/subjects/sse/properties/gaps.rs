@@ -8,7 +8,8 @@ use crate::property::Violation;
 use crate::property::violation::{fields, kinds};
 use crate::subjects::sse::names::OVERHEAD;
 use crate::subjects::sse::notes::{SeenEvents, SseNote};
-use crate::subjects::sse::story::{Process, Story};
+use crate::subjects::sse::operations::SseOperation;
+use crate::subjects::sse::story::{Process, Question, Story};
 use crate::subjects::sse::tables::is_execd;
 use reknit_sse::wire::Gap;
 
@@ -31,6 +32,7 @@ kinds! {
 kinds! {
     pub(super) HOLD_IS_LOSSLESS;
     LOST = "lost": "{subject:}{on} saw a gap, although it had received something at {before}, and the command waits for {hold} {moment}";
+    LOST_WHILE_AWAY = "lost-while-away": "{subject:}{on} lost the event that was printed at {printed}, after its stream was over at {over}, although it had received one of {before}, and the command waits for {hold} {moment}";
 }
 
 /// The output of a process as events.
@@ -65,13 +67,13 @@ impl<'a> Events<'a> {
         longest.unwrap_or(0) as u64 + OVERHEAD
     }
 
-    /// Returns the output at a position, if only one pipe has any.
-    fn only(&self, position: u64) -> Option<&'a Content> {
+    /// Returns the output at a position, and when it was printed, if only one pipe has any.
+    fn only(&self, position: u64) -> Option<(Time, &'a Content)> {
         let pipe = match &self.pipes {
             [pipe, other] | [other, pipe] if other.is_empty() => pipe,
             _ => return None,
         };
-        Some(pipe.get(usize::try_from(position).ok()?.checked_sub(1)?)?.1)
+        pipe.get(usize::try_from(position).ok()?.checked_sub(1)?).copied()
     }
 }
 
@@ -104,8 +106,8 @@ pub(super) fn gap_is_exact(story: &Story<'_>) -> Vec<Violation> {
                     had.then(|| violation(&RETAINED, fields! { on: *on, last: gap.last })).flatten()
                 }
                 SseNote::Output { position, bytes, .. } => {
-                    let is_other =
-                        events.only(*position).is_some_and(|line| line.whole() != bytes.whole());
+                    let only = events.only(*position);
+                    let is_other = only.is_some_and(|(_, line)| line.whole() != bytes.whole());
                     is_other
                         .then(|| violation(&OTHER_LINE, fields! { on: *on, position: *position }))
                         .flatten()
@@ -158,7 +160,71 @@ pub(super) fn may_drop(story: &Story<'_>, events: &Events<'_>, gap: Gap, known: 
 /// The time by which the network and a held task may shorten the wait of a command.
 const MARGIN: Duration = Duration::from_secs(3);
 
+/// How exactly the end of a connection and that of a hold are compared with other times.
+const CLOSE: Duration = Duration::from_millis(100);
+
 pub(super) fn hold_is_lossless(story: &Story<'_>) -> Vec<Violation> {
+    let mut found = lost_from_buffers(story);
+    found.extend(story.notes.iter().filter_map(|((on, record), notes)| {
+        // A user who reads again from the start may find less than before.
+        let (at, after, gap) = notes.iter().find_map(|(at, note)| match note {
+            SseNote::Gap { after, gap } if *after > 0 => Some((*at, *after, *gap)),
+            _ => None,
+        })?;
+        lost_while_away(story, (*on, *record), at, after, gap)
+    }));
+    found
+}
+
+/// Judges the first gap of a host, whose user had everything up to event `after`. Whatever the buffers of a
+/// lost connection held, output that was printed later is none of it. It waits for the next stream until the
+/// hold is over. The hold counts from the last progress of the lost stream, or from a later beginning of a
+/// stream: at least from the output that the user received.
+fn lost_while_away(
+    story: &Story<'_>,
+    (on, record): (&str, &str),
+    at: Time,
+    after: u64,
+    gap: Gap,
+) -> Option<Violation> {
+    let (process, hold) = (story.processes.get(record)?, story.server.hold);
+    let events = Events::of(process, story.server.line_bytes);
+    let launched = *process.launched.first()?;
+    let is_one = process.launched.len() == 1 && story.server_lived(launched, at);
+    if hold.is_zero() || !events.is_plain || !is_one || is_execd(&story.cx.plan.defects) {
+        return None;
+    }
+    // The stream of another reader takes events, too.
+    let follower = story.only_follower(on, at).filter(|follower| follower.record == record)?;
+    let reads = |other: &Question<'_>| {
+        let takes = matches!(
+            other.operation,
+            SseOperation::Stick { .. } | SseOperation::Ask { .. } | SseOperation::Listen { .. }
+        );
+        other.record == record && other.call != follower.call && (takes || other.follows())
+    };
+    if story.questions.iter().any(reads) || !story.cx.plan.puppets.is_empty() {
+        return None;
+    }
+    // The connection that brought the gap is the last one. The server had noticed the end of all others.
+    let conns: Vec<_> = story.followers_conns(on).filter(|conn| conn.opened <= at).collect();
+    let (_, lost) = conns.split_last()?;
+    let over = lost.iter().map(|conn| conn.over.1).collect::<Option<Vec<_>>>()?;
+    let over = over.into_iter().max()?;
+    // The ending does not wait. Output leaves room for it, unless the log is too small for two events.
+    let is_small = story.server.retained_events < 2
+        || events.heaviest() + OVERHEAD > story.server.retained_bytes as u64;
+    let has_ended = process.ended.is_some_and(|(ended, _)| ended <= at);
+    let gone = u64::from(is_small && has_ended);
+    let last = gap.last.checked_sub(gone).filter(|last| *last > after)?;
+    let ((printed, _), (before, _)) = (events.only(last)?, events.only(after)?);
+    let is_lost = printed > over + CLOSE && at + CLOSE < before + hold;
+    let data = fields! { on, printed, over, before, hold: Time::from(hold) };
+    is_lost.then(|| Violation::new("hold_is_lossless", record, at, &LOST_WHILE_AWAY, data))
+}
+
+/// Judges gaps after which the log had room for what the buffers of a connection held.
+fn lost_from_buffers(story: &Story<'_>) -> Vec<Violation> {
     let server = &story.server;
     let most = 2 * server.in_flight as u64;
     let has_room = server.retained_bytes as u64 >= most

@@ -21,14 +21,13 @@ kinds! {
 }
 
 pub(super) fn logs_are_true(story: &Story<'_>) -> Vec<Violation> {
-    let untrue = story.questions.iter().filter_map(|question| {
+    let wrong = story.questions.iter().filter_map(|question| {
         let (at, answer) = question.answer?;
         let logs = answer.done::<SeenLogs>()?;
         let violation =
             |kind, data| Some(Violation::new("logs_are_true", question.call, at, kind, data));
-        let started = story.questions.iter().find(|other| {
-            other.record == question.record && matches!(other.operation, SseOperation::Run { .. })
-        });
+        let mut starts = story.questions.iter().filter(|other| other.is_run());
+        let started = starts.find(|other| other.record == question.record);
         if matches!(
             started.map(|started| &started.operation),
             Some(SseOperation::Run { background: false, .. })
@@ -38,30 +37,14 @@ pub(super) fn logs_are_true(story: &Story<'_>) -> Vec<Violation> {
         if !logs.has_run && !has_puppet(story.cx) {
             return violation(&NO_RUN, fields! {});
         }
-        let process = process(story, question)?;
-        if !logs.gaps.is_empty() {
-            let (kind, data) = untrue_with_gaps(story, question, process, logs, at)?;
-            return violation(kind, data);
-        }
-        let all: usize = process.lines.iter().flatten().map(|(_, line)| line.len()).sum();
-        if logs.whole && logs.output.len() != all && process.ended.is_some() {
-            let data = fields! { read: logs.output.len(), printed: all };
-            return violation(&NOT_WHOLE, data);
-        }
-        let [stdout, stderr] = &process.lines;
-        if !stderr.is_empty() {
-            return None;
-        }
-        let printed: Vec<u8> =
-            stdout.iter().flat_map(|(_, line)| line.whole().into_owned()).collect();
-        let is_other = !printed.starts_with(logs.output.as_bytes());
-        is_other.then(|| violation(&OTHER_TEXT, fields! {})).flatten()
+        let (kind, data) = untrue(story, question, process(story, question)?, logs, at)?;
+        violation(kind, data)
     });
-    untrue.collect()
+    wrong.collect()
 }
 
-/// Judges logs with gaps: they contain each event that no gap names, in order.
-fn untrue_with_gaps(
+/// Judges the text and the gaps of logs: they contain each event that no gap names, in order.
+fn untrue(
     story: &Story<'_>,
     question: &Question<'_>,
     process: &Process<'_>,
@@ -70,8 +53,9 @@ fn untrue_with_gaps(
 ) -> Option<(&'static ViolationKind, ViolationFields)> {
     let events = Events::of(process, story.server.line_bytes);
     let [stdout, stderr] = &process.lines;
-    // Otherwise the history does not say which positions the lines have.
-    if !events.is_plain || !stderr.is_empty() {
+    // The history says which positions the lines have only if each line is an event of one pipe.
+    let (has_gaps, is_ordered) = (!logs.gaps.is_empty(), stderr.is_empty());
+    if has_gaps && !(events.is_plain && is_ordered) {
         return None;
     }
     let known = events.until(at, process.ended.map(|(ended, _)| ended));
@@ -86,12 +70,14 @@ fn untrue_with_gaps(
     let is_lost =
         |position: u64| logs.gaps.iter().any(|gap| (gap.first..=gap.last).contains(&position));
     let there = stdout.iter().zip(1..).filter(|(_, position)| !is_lost(*position));
-    let printed: Vec<u8> = there.flat_map(|((_, line), _)| line.whole().into_owned()).collect();
-    if !printed.starts_with(logs.output.as_bytes()) {
+    let there = there.map(|(line, _)| line).chain(stderr);
+    let printed: Vec<u8> = there.flat_map(|(_, line)| line.whole().into_owned()).collect();
+    if is_ordered && !printed.starts_with(logs.output.as_bytes()) {
         return Some((&OTHER_TEXT, fields! {}));
     }
     // The server does not keep what a process prints after its end, nor what a fault held up until then.
-    let is_kept = story.setup(&question.record).late_output.is_none() && story.is_prompt(at);
+    let is_kept =
+        !has_gaps || story.setup(&question.record).late_output.is_none() && story.is_prompt(at);
     let is_whole = logs.whole && process.ended.is_some() && is_kept;
     let (read, printed) = (logs.output.len(), printed.len());
     (is_whole && read != printed).then(|| (&NOT_WHOLE, fields! { read, printed }))

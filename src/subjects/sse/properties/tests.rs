@@ -17,7 +17,10 @@ use crate::subjects::sse::story::Story;
 use reknit_sse::client::{Failure, Loss, Refused};
 use reknit_sse::wire::{CommandStatus, Ending, Gap};
 
+mod deadlines;
+mod delivery;
 mod gone;
+mod held;
 mod logs;
 mod streams;
 
@@ -233,6 +236,16 @@ fn the_state_of_a_command_is_the_real_one() {
     };
     let ended = |code| running().ended(&Ending::Exited(code), 1_500);
     let at_once = running().ended(&Ending::Exited(0), 0);
+    let empty = CommandStatus::running("p1", "p1".to_owned(), 0, 0);
+    let at_2_s = asks(started(), 2_000, "status");
+    let at_2_s = at_2_s.answered(2, 2_100, Answer::Done(SeenStatus(empty.clone()).into()));
+    holds(&at_2_s, asked::status_is_true);
+    let few = "reported event 0, but the process had printed 1 lines before 3.000 s";
+    breaks(&seen(started(), empty.clone()), asked::status_is_true, few);
+    let mut waits = seen(started(), empty.clone());
+    waits.plan.limits.set("server.hold", LimitValue::Duration(Duration::from_secs(1)));
+    holds(&waits, asked::status_is_true);
+    holds(&seen(started().slows(500, 2_500), empty), asked::status_is_true);
     breaks(&seen(exited(), at_once), asked::status_is_true, "ran for 0 ms, but");
     breaks(&seen(exited(), running()), asked::status_is_true, "that the command runs");
     breaks(&seen(started(), ended(0)), asked::status_is_true, "that the command ended");

@@ -57,6 +57,10 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("NewestLogGoes", "newest-log-goes", &["refusal_is_true"], "for lack of room, the log of the command that ended last goes", "derived from facts, D"),
     defect("LogsSkipAfterGaps", "logs-skip-after-gaps", &["logs_are_true"], "after a gap, the logs leave out the oldest event that is there", "derived from facts, E"),
     defect("InterruptHasNoGrace", "interrupt-has-no-grace", &["command_lives_on"], "an interrupted command is killed at once", "derived"),
+    defect("HoldCountsFromTheStart", "hold-counts-from-the-start", &["hold_is_lossless"], "the time that output waits for its client counts from the start of the command, not from the last progress of its stream", "derived from facts, H"),
+    defect("OutputWakesNoStream", "output-wakes-no-stream", &["output_is_prompt"], "output reaches its client only with the next sign of life of the stream", "derived from facts, B"),
+    defect("StateStaysWithTheStream", "state-stays-with-the-stream", &["status_is_true"], "after the loss of a stream, the state of its command names the last event that the stream took", "derived from facts, 3.5"),
+    defect("EndingHasNoRoom", "ending-has-no-room", &["hold_is_lossless"], "output that may wait for its client leaves no room in the log for the ending, which removes an event that the client lacks", "derived from facts, H"),
     // The requests, for server and client.
     defect("ListsAreObjects", "lists-are-objects", &["refusals_are_true"], "a start whose body is a list is accepted", "derived"),
     defect("ZerosAreText", "zeros-are-text", &["refusals_are_true"], "a start whose texts contain a zero character is accepted", "derived"),
@@ -155,6 +159,9 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("UnsentStartIsUnknown", "unsent-start-is-unknown", &["expect"], "an original execd may have run a command whose start was never sent", "derived"),
     defect("EarlyEndIsABreak", "early-end-is-a-break", &["expect"], "a stream that ends early is reported as a connection that broke", "derived"),
     defect("TimeoutBeforeBudget", "timeout-before-budget", &["expect"], "a failure names the attempt that the budget cut short, not the one before it", "derived"),
+    defect("BudgetCountsFromTheLastByte", "budget-counts-from-the-last-byte", &["deadlines_hold"], "the budget of a follower counts from the last byte of a lost connection, not from the loss", "derived from facts, 3.7"),
+    defect("SilenceLastsTwice", "silence-lasts-twice", &["deadlines_hold"], "a dead connection is given up only after twice the time", "derived from facts, 3.9"),
+    defect("PausesOutliveProgress", "pauses-outlive-progress", &["pauses_grow"], "the pauses between attempts do not begin anew after progress", "derived from facts, 3.7"),
 ];
 
 /// The seeded bugs with which a server behaves as the branch of execd does. Its leak (J) is left out:

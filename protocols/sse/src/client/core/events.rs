@@ -14,11 +14,12 @@ impl Core {
         records: impl Iterator<Item = Record>,
         now: Instant,
     ) {
+        let silent_at = self.silent_at(now);
         let Phase::Streaming(stream) = &mut self.phase else { return };
         let before = self.inbox.len();
         self.inbox.extend(records);
         if self.inbox.len() > before || !defect!(OnlyEventsAreSigns) {
-            stream.silent_at = now + self.limits.silence;
+            stream.silent_at = silent_at;
         }
     }
 

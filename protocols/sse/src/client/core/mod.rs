@@ -226,9 +226,17 @@ impl Core {
 
     /// The user waits again after a pause, in which nothing was read from the connection.
     pub(super) fn user_returned(&mut self, now: Instant) {
+        let silent_at = self.silent_at(now);
         if let Phase::Streaming(stream) = &mut self.phase {
-            stream.silent_at = now + self.limits.silence;
+            stream.silent_at = silent_at;
         }
+    }
+
+    /// Returns when a connection that brings nothing more from now on counts as dead.
+    fn silent_at(&self, now: Instant) -> Instant {
+        // The bug: a connection that has brought something has twice the time.
+        let times = if defect!(SilenceLastsTwice) { 2 } else { 1 };
+        now + self.limits.silence * times
     }
 
     /// Time has passed.

@@ -74,7 +74,10 @@ impl Core {
     fn judge_connection(&mut self, loss: &Loss, now: Instant) {
         let Phase::Streaming(stream) = &self.phase else { return };
         if stream.brought {
-            self.back_off.restart();
+            // The bug: the pauses go on as if the connection had brought nothing.
+            if !defect!(PausesOutliveProgress) {
+                self.back_off.restart();
+            }
             return;
         }
         self.back_off.connection_lasted(now.saturating_duration_since(stream.since));
@@ -88,7 +91,14 @@ impl Core {
 
     /// Returns the current budget. The first loss starts it.
     pub(super) fn budget(&mut self, now: Instant) -> Recovery {
-        *self.recovery.get_or_insert_with(|| Recovery::begin(now, self.limits.budget))
+        // The bug: the time counts from the last byte of a lost stream.
+        let since = match &self.phase {
+            Phase::Streaming(stream) if defect!(BudgetCountsFromTheLastByte) => {
+                stream.silent_at - self.limits.silence
+            }
+            _ => now,
+        };
+        *self.recovery.get_or_insert_with(|| Recovery::begin(since, self.limits.budget))
     }
 
     /// Returns when the budget is over; `None` without a loss. A stream that has just begun still has the

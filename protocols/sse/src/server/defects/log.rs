@@ -31,6 +31,11 @@ impl CommandLog {
 
     /// Returns the position of the newest entry that would have to go if output of this size had no overhead.
     pub(in crate::server) fn would_evict_without_overhead(&self, bytes: usize) -> Option<u64> {
-        self.retained.would_evict(bytes)
+        self.retained.would_evict_for(&[bytes, 0])
+    }
+
+    /// Returns the position of the newest entry that would have to go for output of this size alone.
+    pub(in crate::server) fn would_evict_without_ending(&self, bytes: usize) -> Option<u64> {
+        self.retained.would_evict(bytes + OVERHEAD)
     }
 }

@@ -224,7 +224,7 @@ impl Story {
 
 #[test]
 fn output_waits_only_for_events_that_would_have_to_go() {
-    let mut story = Story::new(3);
+    let mut story = Story::new(4);
     story.attach(0, None).unwrap();
     story.prints(&["a", "b"]);
     assert_eq!(story.waits(0), None);
@@ -232,6 +232,31 @@ fn output_waits_only_for_events_that_would_have_to_go() {
     assert_eq!(story.waits(0), Some(HOLD));
     story.ends();
     assert_eq!(story.waits(0), None);
+}
+
+/// The ending does not wait.
+#[test]
+fn output_leaves_room_for_the_ending() {
+    let mut story = Story::new(3);
+    story.attach(0, None).unwrap();
+    story.prints(&["a"]);
+    assert_eq!(story.waits(0), None);
+    story.prints(&["b"]);
+    assert_eq!(story.waits(0), Some(HOLD));
+    story.ends();
+    assert_eq!(story.command.log.oldest(), 1);
+}
+
+/// The newest event always stays, so a log of one event has no room for output and the ending.
+#[test]
+fn the_last_output_goes_for_the_ending_if_the_log_is_too_small() {
+    let mut story = Story::new(1);
+    story.attach(0, None).unwrap();
+    assert_eq!(story.waits(0), None);
+    story.prints(&["a"]);
+    assert_eq!(story.waits(0), Some(HOLD));
+    story.ends();
+    assert_eq!(story.command.log.oldest(), 2);
 }
 
 #[test]
@@ -247,7 +272,7 @@ fn a_stream_that_has_taken_everything_delays_nothing() {
 
 #[test]
 fn an_event_counts_as_received_when_enough_bytes_were_taken_behind_it() {
-    let mut story = Story::new(4);
+    let mut story = Story::new(5);
     let generation = story.attach(0, None).unwrap().generation;
     story.prints(&["a", "b", "c"]);
     story.pull(generation, 0);
@@ -259,7 +284,7 @@ fn an_event_counts_as_received_when_enough_bytes_were_taken_behind_it() {
 
 #[test]
 fn output_waits_for_the_next_stream_after_a_loss() {
-    let mut story = Story::new(3);
+    let mut story = Story::new(4);
     story.prints(&["a", "b", "c"]);
     assert_eq!(story.waits(0), None, "there was no stream yet");
     let first = story.attach(0, None).unwrap().generation;
@@ -276,7 +301,7 @@ fn output_waits_for_the_next_stream_after_a_loss() {
 
 #[test]
 fn the_late_end_of_an_old_stream_is_not_the_loss_that_output_waits_for() {
-    let mut story = Story::new(3);
+    let mut story = Story::new(4);
     let first = story.attach(0, Some("a.1")).unwrap().generation;
     let second = story.attach(0, Some("a.2")).unwrap().generation;
     story.prints(&["a", "b", "c"]);

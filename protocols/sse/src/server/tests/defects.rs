@@ -12,6 +12,7 @@ use tokio::runtime::Builder;
 use super::*;
 
 mod answers;
+mod processes;
 mod sessions;
 mod starts;
 mod streams;
@@ -155,18 +156,6 @@ fn a_command_that_ends_during_the_replay_loses_its_rest() {
 }
 
 #[test]
-fn a_command_that_counts_as_finished_loses_its_ending() {
-    let story = || async {
-        let world = world().await;
-        let mut stream = world.start().await;
-        sleep(SECOND).await;
-        world.machine.exits(0, Exit::Code(3)).await;
-        rest(&mut stream).await
-    };
-    compare("FinishedBeforeEnding", story, "1 Exited(3), Clean", "Clean");
-}
-
-#[test]
 fn the_log_is_dropped_one_second_after_the_ending() {
     let story = || async {
         let world = world().await;
@@ -201,19 +190,6 @@ fn a_gap_covers_an_event_that_is_there() {
 }
 
 #[test]
-fn a_killed_command_counts_as_a_success() {
-    let story = || async {
-        let world = world().await;
-        started(&world).await;
-        world.machine.exits(0, Exit::Signal(9)).await;
-        let status = world.send("GET /command/status/c", &[], "").await.text().await;
-        let status = serde_json::from_str::<crate::wire::CommandStatus>(&status).unwrap();
-        format!("{:?}", status.ending.unwrap())
-    };
-    compare("KilledIsSuccess", story, "Killed(9)", "Exited(0)");
-}
-
-#[test]
 fn the_cursor_of_logs_skips_what_did_not_fit() {
     let story = || async {
         let world = World::new(ServerLimits { logs_bytes: 1, ..Default::default() }).await;
@@ -243,62 +219,6 @@ fn output_before_the_first_stream_cannot_be_replayed() {
         format!("{seen}; {}", rest(&mut world.resume(0, None).await).await)
     };
     compare("OutputBeforeStreamUnlogged", story, "1 a, Open; 1 a, Open", "1 a, Open; Open");
-}
-
-#[test]
-fn a_repeated_start_runs_the_command_again() {
-    let story = || async {
-        let world = world().await;
-        started(&world).await;
-        started(&world).await;
-        world.machine.launches().to_string()
-    };
-    compare("StartRunsTwice", story, "1", "2");
-}
-
-#[test]
-fn a_restarted_server_runs_a_repeated_start_again() {
-    let story = || async {
-        let world = world().await;
-        sleep(SECOND).await;
-        let body = r#"{"operation_id":"c","command":"run"}"#;
-        let age = |ms| [("x-reknit-repeats", ms)];
-        let older = world.send("POST /command", &age("1001"), body).await.status.as_u16();
-        let younger = world.send("POST /command", &age("1000"), body).await.status.as_u16();
-        format!("{older} {younger}")
-    };
-    compare("RestartForgetsTheStart", story, "404 425", "425 425");
-}
-
-/// Sends a start that was first sent a second ago, and answers `question`, over a connection of its own.
-async fn repeats(world: &World, question: Option<&str>) -> Answer {
-    let age = ("x-reknit-repeats", "1000");
-    let headers = [age, ("x-reknit-asked", question.unwrap_or_default())];
-    let headers = if question.is_some() { &headers[..] } else { &headers[..1] };
-    world.send("POST /command", headers, r#"{"operation_id":"c","command":"run"}"#).await
-}
-
-/// Returns the question of a refusal.
-async fn question(answer: Answer) -> String {
-    let refused: crate::wire::RefusalBody = serde_json::from_str(&answer.text().await).unwrap();
-    refused.age_asked.unwrap()
-}
-
-/// The server does not know whether the command ran before, so it asks for the age over one connection. A
-/// proxy brings the answer over another one.
-#[test]
-fn an_age_that_answers_an_earlier_server_says_nothing() {
-    let story = || async {
-        let (world, other) = (world().await, world().await);
-        sleep(SECOND).await;
-        let asked = question(repeats(&world, None).await).await;
-        let own = status(repeats(&world, Some(&asked)).await).await;
-        let garbage = status(repeats(&other, Some("garbage")).await).await;
-        let foreign = status(repeats(&other, Some(&asked)).await).await;
-        format!("{own}, {garbage}, {foreign}")
-    };
-    let good = "200, START_TOO_EARLY, START_TOO_EARLY";
-    compare("QuestionsOfAllRunsCount", story, good, "200, START_TOO_EARLY, 200");
 }
 
 #[test]
@@ -509,19 +429,6 @@ fn a_command_waits_although_its_client_has_all_events() {
 }
 
 #[test]
-fn the_time_that_a_command_took_is_in_seconds() {
-    let story = || async {
-        let world = world().await;
-        started(&world).await;
-        sleep(SECOND * 2).await;
-        world.machine.exits(0, Exit::Code(0)).await;
-        let answer = world.send("GET /command/c/resume?after_eid=0", &[], "").await;
-        answer.text().await.contains("\"execution_time\":4,").to_string()
-    };
-    compare("TookIsInSeconds", story, "false", "true");
-}
-
-#[test]
 fn events_that_are_sent_together_have_one_id() {
     let story = || async {
         let world = world().await;
@@ -533,21 +440,6 @@ fn events_that_are_sent_together_have_one_id() {
         answer.text().await.contains("-1\ndata: {\"eid\":1,").to_string()
     };
     compare("BatchSharesAnId", story, "true", "false");
-}
-
-#[test]
-#[expect(clippy::disallowed_methods, reason = "the wall clock of the system has to move on")]
-fn an_ended_command_ended_when_it_started() {
-    let story = || async {
-        let world = world().await;
-        started(&world).await;
-        std::thread::sleep(Duration::from_millis(2));
-        world.machine.exits(0, Exit::Code(0)).await;
-        let status = world.send("GET /command/status/c", &[], "").await.text().await;
-        let status: crate::wire::CommandStatus = serde_json::from_str(&status).unwrap();
-        (status.finished_at.unwrap() == status.started_at).to_string()
-    };
-    compare("EndIsTheStart", story, "false", "true");
 }
 
 #[test]
@@ -574,73 +466,12 @@ fn the_late_end_of_an_old_stream_ends_the_hold() {
 }
 
 #[test]
-fn a_session_that_runs_nothing_is_unknown() {
-    let story = || async {
-        let world = world().await;
-        let created = world.send("POST /session", &[], "").await.text().await;
-        let id = serde_json::from_str::<crate::wire::SessionCreated>(&created).unwrap().session_id;
-        status(world.send(&format!("DELETE /command?id={id}"), &[], "").await).await
-    };
-    compare("IdleSessionIsUnknown", story, "NOT_RUNNING", "COMMAND_NOT_FOUND");
-}
-
-#[test]
-fn empty_lines_are_not_sent() {
-    let story = || async {
-        let world = world().await;
-        started(&world).await;
-        world.machine.prints(0, "a\n\nb\n").await;
-        world.last("c").await.to_string()
-    };
-    compare("BlankLinesDropped", story, "3", "2");
-}
-
-#[test]
-fn the_ending_comes_before_the_last_output() {
-    let story = || async {
-        let world = world().await;
-        let mut stream = world.start().await;
-        sleep(SECOND).await;
-        let (prints, exits) = (
-            world.machine.prints(0, "a\nb"),
-            world.machine.exits_with_open_pipes(0, Exit::Code(0)),
-        );
-        tokio::join!(biased; prints, exits);
-        rest(&mut stream).await
-    };
-    let (good, bad) = ("1 a, 2 b, 3 Exited(0), Clean", "1 a, 2 Exited(0), Clean");
-    compare("EndingBeforeOutput", story, good, bad);
-}
-
-#[test]
-fn any_number_of_commands_may_run() {
-    let story = || async {
-        let world = World::new(ServerLimits { running_commands: 1, ..Default::default() }).await;
-        let _stream = world.start().await;
-        status(world.send("POST /command", &[], r#"{"command":"other"}"#).await).await
-    };
-    compare("CommandsUnbounded", story, "SERVICE_UNAVAILABLE", "200");
-}
-
-#[test]
-fn a_used_id_finds_another_command() {
-    let story = || async {
-        let world = world().await;
-        started(&world).await;
-        let other = r#"{"operation_id":"c","command":"other"}"#;
-        status(world.send("POST /command", &[], other).await).await
-    };
-    compare("UsedIdIsAccepted", story, "OPERATION_ID_IN_USE", "200");
-}
-
-#[test]
 fn a_log_is_kept_until_the_newest_log_goes() {
     let story = || async {
         let limits = ServerLimits { ended_retention: 10 * SECOND, ..Default::default() };
         let world = World::new(limits).await;
         started(&world).await;
-        let _stream =
-            world.send("POST /command", &[], r#"{"operation_id":"d","command":"d"}"#).await;
+        let _stream = world.start_other().await;
         world.machine.exits(0, Exit::Code(0)).await;
         sleep(5 * SECOND).await;
         world.machine.exits(1, Exit::Code(0)).await;
@@ -648,18 +479,6 @@ fn a_log_is_kept_until_the_newest_log_goes() {
         status(world.resume(0, None).await).await
     };
     compare("SweepsWithTheLast", story, "COMMAND_EXPIRED", "200");
-}
-
-#[test]
-fn an_interrupt_waits_for_output() {
-    let story = || async {
-        let world = world().await;
-        started(&world).await;
-        world.send("DELETE /command?id=c", &[], "").await;
-        sleep(SECOND).await;
-        format!("{:?}", world.machine.signals(0))
-    };
-    compare("InterruptWakesNoTask", story, "[15]", "[]");
 }
 
 #[test]
@@ -675,64 +494,6 @@ fn a_stream_shows_life_only_once() {
         alive.to_string()
     };
     compare("HeartbeatOnlyOnce", story, "true", "false");
-}
-
-#[test]
-fn lines_that_arrive_together_are_one_event() {
-    let story = || async {
-        let world = world().await;
-        started(&world).await;
-        world.machine.prints(0, "a\nb\n").await;
-        world.last("c").await.to_string()
-    };
-    compare("LinesAreJoined", story, "2", "1");
-}
-
-#[test]
-fn a_kill_after_the_grace_counts_as_timed_out() {
-    let story = || async {
-        let world = world().await;
-        started(&world).await;
-        world.send("DELETE /command?id=c", &[], "").await;
-        sleep(10 * SECOND).await;
-        assert_eq!(world.machine.signals(0), [15, 9]);
-        world.machine.exits(0, Exit::Signal(9)).await;
-        let status = world.send("GET /command/status/c", &[], "").await.text().await;
-        let status = serde_json::from_str::<crate::wire::CommandStatus>(&status).unwrap();
-        format!("{:?}", status.ending.unwrap())
-    };
-    compare("GraceIsATimeLimit", story, "Killed(9)", "TimedOut");
-}
-
-#[test]
-fn a_time_limit_delays_the_kill_after_the_grace() {
-    let story = || async {
-        let world = world().await;
-        let body = r#"{"operation_id":"c","command":"run","timeout":60000}"#;
-        let _stream = world.send("POST /command", &[], body).await;
-        sleep(SECOND).await;
-        world.send("DELETE /command?id=c", &[], "").await;
-        sleep(10 * SECOND).await;
-        format!("{:?}", world.machine.signals(0))
-    };
-    compare("TimeLimitDelaysTheKill", story, "[15, 9]", "[15]");
-}
-
-#[test]
-fn an_interrupt_during_the_launch_is_lost() {
-    let story = || async {
-        let world = world().await;
-        let _other = world.send("POST /command", &[], r#"{"command":"other"}"#).await;
-        // The task of the second process is held after the launch.
-        let interrupts = async {
-            sleep(SECOND / 200).await;
-            world.send("DELETE /command?id=c", &[], "").await.status.as_u16()
-        };
-        let (_stream, status) = tokio::join!(biased; world.start(), interrupts);
-        sleep(SECOND).await;
-        format!("{status} {:?}", world.machine.signals(1))
-    };
-    compare("EarlyInterruptLost", story, "200 [15]", "200 []");
 }
 
 #[test]
@@ -752,59 +513,6 @@ fn output_waits_for_a_client_that_never_returns() {
         printing.is_finished().to_string()
     };
     compare("HoldNeverEnds", story, "true", "false");
-}
-
-/// Runs a command in a session, and returns the signals that it gets when its stream is lost or its
-/// session is deleted.
-async fn signals_of_a_session(deletes: bool) -> String {
-    let world = world().await;
-    let created = world.send("POST /session", &[], "").await.text().await;
-    let id = serde_json::from_str::<crate::wire::SessionCreated>(&created).unwrap().session_id;
-    let run = format!("POST /session/{id}/run");
-    let stream = world.send(&run, &[], r#"{"command":"run"}"#).await;
-    sleep(SECOND).await;
-    if deletes {
-        world.send(&format!("DELETE /session/{id}"), &[], "").await;
-    } else {
-        stream.close();
-    }
-    sleep(SECOND).await;
-    format!("{:?}", world.machine.signals(0))
-}
-
-#[test]
-fn a_command_outlives_its_session_or_its_stream() {
-    let lost = || signals_of_a_session(false);
-    compare("SessionCommandOutlivesStream", lost, "[15]", "[]");
-    let deleted = || signals_of_a_session(true);
-    compare("DeletedSessionRunsOn", deleted, "[15]", "[]");
-}
-
-#[test]
-fn a_session_runs_a_second_command_beside_a_lost_one() {
-    let story = || async {
-        let world = world().await;
-        let created = world.send("POST /session", &[], "").await.text().await;
-        let id = serde_json::from_str::<crate::wire::SessionCreated>(&created).unwrap().session_id;
-        let run = format!("POST /session/{id}/run");
-        world.send(&run, &[], r#"{"command":"run"}"#).await.close();
-        sleep(SECOND).await;
-        status(world.send(&run, &[], r#"{"command":"run"}"#).await).await
-    };
-    compare("LostStreamFreesTheSession", story, "SESSION_BUSY", "200");
-}
-
-#[test]
-fn a_long_line_is_split_inside_a_character() {
-    let story = || async {
-        let world = World::new(ServerLimits { line_bytes: 4, ..Default::default() }).await;
-        started(&world).await;
-        world.machine.prints(0, "123é\n").await;
-        world.machine.exits(0, Exit::Code(0)).await;
-        rest(&mut world.resume(0, None).await).await
-    };
-    let good = "1 123, 2 é, 3 Exited(0), Clean";
-    compare("SplitsCharacters", story, good, "1 123\u{fffd}, 2 \u{fffd}, 3 Exited(0), Clean");
 }
 
 /// Every bug of the code is in the table, and every row of the table is in the code and here.
@@ -835,6 +543,7 @@ fn the_table_of_bugs_is_complete() {
     let tested = [
         include_str!("defects.rs"),
         include_str!("defects/answers.rs"),
+        include_str!("defects/processes.rs"),
         include_str!("defects/sessions.rs"),
         include_str!("defects/starts.rs"),
         include_str!("defects/streams.rs"),

@@ -62,6 +62,11 @@ impl World {
         self.send("POST /command", &[], r#"{"operation_id":"c","command":"run"}"#).await
     }
 
+    /// Starts a second command, with the id `d`, in the foreground.
+    async fn start_other(&self) -> Answer {
+        self.send("POST /command", &[], r#"{"operation_id":"d","command":"d"}"#).await
+    }
+
     /// Returns the position of the last event of a command.
     async fn last(&self, command: &str) -> u64 {
         let status = self.send(&format!("GET /command/status/{command}"), &[], "").await;

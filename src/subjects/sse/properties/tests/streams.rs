@@ -53,3 +53,26 @@ fn an_item_after_a_gap_shortens_the_pauses() {
     let item = SseNote::Output { position: 3, pipe: OutputStream::Stdout, bytes };
     holds(&notes(attempts, 2_050, item), pauses_grow);
 }
+
+#[test]
+fn a_follower_tries_again_at_once_after_progress() {
+    let tries = |first: ScriptedRun, next| {
+        let fields = [("attempt", 2), ("after", 1)];
+        milestone(first.conn(2, next, None), next, "sse.client.attempt", &fields)
+    };
+    let first = || started().conn(1, 115, Some(2_000));
+    let progress = || first().heard(1_100).delivered("p1/stdout", 1_100, "a\n");
+    let at_once = "had no connection since 2.000 s, and its pause is at most 0.000 s";
+    holds(&tries(progress(), 2_020), pauses_grow);
+    breaks(&tries(progress(), 2_021), pauses_grow, at_once);
+    holds(&tries(progress().slows(1_500, 3_900), 4_000), pauses_grow);
+    // Without an answer, a pause may be as long as the longest one.
+    holds(&tries(first(), 7_020), pauses_grow);
+    breaks(&tries(first(), 7_021), pauses_grow, "its pause is at most 5.000 s");
+    // A refusal may name a longer time.
+    holds(&tries(first().heard(1_900), 9_000), pauses_grow);
+    // The connections of two followers have the same name.
+    let fields = r#"{"process":"p2"}"#;
+    let two = progress().asked_as(2, 500, Class::Durable, "run", fields);
+    holds(&tries(two, 2_500), pauses_grow);
+}

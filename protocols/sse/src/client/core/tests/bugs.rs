@@ -208,3 +208,39 @@ fn a_start_that_a_proxy_refuses_did_not_run() {
     let start = || Play::start(Dialect::Reknit);
     compare_with("ProxyRefusalsHaveNoEffect", start, story, "is repeated", "is new");
 }
+
+#[test]
+fn the_budget_counts_from_the_last_byte() {
+    let story = |play: &mut Play| {
+        play.streams().prints(1);
+        play.sleep(10 * SECOND);
+        let lost = play.now;
+        while play.until_step().1.starts_with("resume") {
+            play.core.lost(Loss::NotConnected, play.now);
+        }
+        format!("{:?}", play.now - lost)
+    };
+    compare("BudgetCountsFromTheLastByte", story, "60s", "50s");
+}
+
+#[test]
+fn a_dead_connection_has_twice_its_time() {
+    let story = |play: &mut Play| {
+        play.streams().prints(1);
+        play.sleep(10 * SECOND);
+        play.step()
+    };
+    compare("SilenceLastsTwice", story, "resume c 0000000000000007-1", "wait");
+}
+
+#[test]
+fn progress_does_not_shorten_the_pauses() {
+    let story = |play: &mut Play| {
+        for position in 1..=3 {
+            play.streams().prints(position);
+            play.lost();
+        }
+        format!("{:?}", play.until_step().0)
+    };
+    compare("PausesOutliveProgress", story, "0ns", "100ms");
+}

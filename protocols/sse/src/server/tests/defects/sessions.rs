@@ -90,3 +90,49 @@ fn a_command_of_a_session_waits_for_a_client_that_cannot_return() {
     };
     compare("LostSessionHolds", story, "200", "SESSION_BUSY");
 }
+
+#[test]
+fn a_session_that_runs_nothing_is_unknown() {
+    let story = || async {
+        let world = world().await;
+        let id = session(&world).await;
+        status(world.send(&format!("DELETE /command?id={id}"), &[], "").await).await
+    };
+    compare("IdleSessionIsUnknown", story, "NOT_RUNNING", "COMMAND_NOT_FOUND");
+}
+
+/// Runs a command in a session, and returns the signals that it gets when its stream is lost or its
+/// session is deleted.
+async fn signals_of_a_session(deletes: bool) -> String {
+    let world = world().await;
+    let id = session(&world).await;
+    let stream = run(&world, &id, &[]).await;
+    sleep(SECOND).await;
+    if deletes {
+        world.send(&format!("DELETE /session/{id}"), &[], "").await;
+    } else {
+        stream.close();
+    }
+    sleep(SECOND).await;
+    format!("{:?}", world.machine.signals(0))
+}
+
+#[test]
+fn a_command_outlives_its_session_or_its_stream() {
+    let lost = || signals_of_a_session(false);
+    compare("SessionCommandOutlivesStream", lost, "[15]", "[]");
+    let deleted = || signals_of_a_session(true);
+    compare("DeletedSessionRunsOn", deleted, "[15]", "[]");
+}
+
+#[test]
+fn a_session_runs_a_second_command_beside_a_lost_one() {
+    let story = || async {
+        let world = world().await;
+        let id = session(&world).await;
+        run(&world, &id, &[]).await.close();
+        sleep(SECOND).await;
+        status(run(&world, &id, &[]).await).await
+    };
+    compare("LostStreamFreesTheSession", story, "SESSION_BUSY", "200");
+}

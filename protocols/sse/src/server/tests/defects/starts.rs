@@ -118,3 +118,80 @@ fn a_body_without_a_length_may_have_any() {
     };
     compare("ChunkedBodiesAreFree", story, "413", "200");
 }
+
+#[test]
+fn a_repeated_start_runs_the_command_again() {
+    let story = || async {
+        let world = world().await;
+        started(&world).await;
+        started(&world).await;
+        world.machine.launches().to_string()
+    };
+    compare("StartRunsTwice", story, "1", "2");
+}
+
+#[test]
+fn a_restarted_server_runs_a_repeated_start_again() {
+    let story = || async {
+        let world = world().await;
+        sleep(SECOND).await;
+        let body = r#"{"operation_id":"c","command":"run"}"#;
+        let age = |ms| [("x-reknit-repeats", ms)];
+        let older = world.send("POST /command", &age("1001"), body).await.status.as_u16();
+        let younger = world.send("POST /command", &age("1000"), body).await.status.as_u16();
+        format!("{older} {younger}")
+    };
+    compare("RestartForgetsTheStart", story, "404 425", "425 425");
+}
+
+/// Sends a start that was first sent a second ago, and answers `question`, over a connection of its own.
+async fn repeats(world: &World, question: Option<&str>) -> Answer {
+    let age = ("x-reknit-repeats", "1000");
+    let headers = [age, ("x-reknit-asked", question.unwrap_or_default())];
+    let headers = if question.is_some() { &headers[..] } else { &headers[..1] };
+    world.send("POST /command", headers, r#"{"operation_id":"c","command":"run"}"#).await
+}
+
+/// Returns the question of a refusal.
+async fn question(answer: Answer) -> String {
+    let refused: crate::wire::RefusalBody = serde_json::from_str(&answer.text().await).unwrap();
+    refused.age_asked.unwrap()
+}
+
+/// The server does not know whether the command ran before, so it asks for the age over one connection. A
+/// proxy brings the answer over another one.
+#[test]
+fn an_age_that_answers_an_earlier_server_says_nothing() {
+    let story = || async {
+        let (world, other) = (world().await, world().await);
+        sleep(SECOND).await;
+        let asked = question(repeats(&world, None).await).await;
+        let own = status(repeats(&world, Some(&asked)).await).await;
+        let garbage = status(repeats(&other, Some("garbage")).await).await;
+        let foreign = status(repeats(&other, Some(&asked)).await).await;
+        format!("{own}, {garbage}, {foreign}")
+    };
+    let good = "200, START_TOO_EARLY, START_TOO_EARLY";
+    compare("QuestionsOfAllRunsCount", story, good, "200, START_TOO_EARLY, 200");
+}
+
+#[test]
+fn any_number_of_commands_may_run() {
+    let story = || async {
+        let world = World::new(ServerLimits { running_commands: 1, ..Default::default() }).await;
+        let _stream = world.start().await;
+        status(world.send("POST /command", &[], r#"{"command":"other"}"#).await).await
+    };
+    compare("CommandsUnbounded", story, "SERVICE_UNAVAILABLE", "200");
+}
+
+#[test]
+fn a_used_id_finds_another_command() {
+    let story = || async {
+        let world = world().await;
+        started(&world).await;
+        let other = r#"{"operation_id":"c","command":"other"}"#;
+        status(world.send("POST /command", &[], other).await).await
+    };
+    compare("UsedIdIsAccepted", story, "OPERATION_ID_IN_USE", "200");
+}

@@ -99,8 +99,7 @@ fn all_logs_go_with_the_one_for_which_there_is_no_room() {
     let story = || async {
         let world = World::new(ServerLimits { ended_commands: 1, ..Default::default() }).await;
         started(&world).await;
-        let other = r#"{"operation_id":"d","command":"d"}"#;
-        let _stream = world.send("POST /command", &[], other).await;
+        let _stream = world.start_other().await;
         world.machine.exits(0, Exit::Code(0)).await;
         sleep(SECOND).await;
         world.machine.exits(1, Exit::Code(0)).await;
@@ -184,8 +183,7 @@ fn a_running_command_takes_the_room_of_ended_ones() {
     let story = || async {
         let world = World::new(ServerLimits { ended_bytes: 500, ..Default::default() }).await;
         started(&world).await;
-        let other = r#"{"operation_id":"d","command":"d"}"#;
-        let _stream = world.send("POST /command", &[], other).await;
+        let _stream = world.start_other().await;
         sleep(SECOND).await;
         world.machine.prints(1, &"x\n".repeat(20)).await;
         world.machine.exits(0, Exit::Code(0)).await;
@@ -240,8 +238,7 @@ fn the_newest_log_goes_for_lack_of_room() {
     let story = || async {
         let world = World::new(ServerLimits { ended_commands: 1, ..Default::default() }).await;
         started(&world).await;
-        let other = r#"{"operation_id":"d","command":"d"}"#;
-        let _stream = world.send("POST /command", &[], other).await;
+        let _stream = world.start_other().await;
         sleep(SECOND).await;
         world.machine.exits(1, Exit::Code(0)).await;
         sleep(SECOND).await;
@@ -276,4 +273,61 @@ fn an_interrupted_command_has_no_time_to_end() {
         format!("{:?}", world.machine.signals(0))
     };
     compare("InterruptHasNoGrace", story, "[15]", "[15, 9]");
+}
+
+#[test]
+fn output_waits_for_a_time_from_the_start() {
+    let story = || async {
+        let (hold, retained_events) = (5 * SECOND, 1);
+        let limits = ServerLimits { hold, retained_events, ..Default::default() };
+        let world = World::new(limits).await;
+        let stream = world.start().await;
+        sleep(10 * SECOND).await;
+        stream.close();
+        sleep(SECOND).await;
+        world.machine.prints(0, "a\nb\n").await;
+        rest(&mut world.resume(0, None).await).await
+    };
+    let (good, bad) = ("1 a, 2 b, Open", "gap 1..=1, 2 b, Open");
+    compare("HoldCountsFromTheStart", story, good, bad);
+}
+
+#[test]
+fn output_comes_with_the_next_sign_of_life() {
+    let story = || async {
+        let world = world().await;
+        let mut stream = world.start().await;
+        stream.next().await.unwrap();
+        sleep(SECOND).await;
+        world.machine.prints(0, "a\n").await;
+        tokio::time::timeout(SECOND, stream.next()).await.is_ok().to_string()
+    };
+    compare("OutputWakesNoStream", story, "true", "false");
+}
+
+#[test]
+fn the_state_of_a_command_stays_as_its_stream_saw_it() {
+    let story = || async {
+        let world = world().await;
+        started(&world).await;
+        world.machine.prints(0, "a\n").await;
+        sleep(SECOND).await;
+        world.last("c").await.to_string()
+    };
+    compare("StateStaysWithTheStream", story, "1", "0");
+}
+
+#[test]
+fn the_ending_has_no_room_in_the_log() {
+    let story = || async {
+        let (hold, retained_events) = (5 * SECOND, 2);
+        let limits = ServerLimits { hold, retained_events, ..Default::default() };
+        let world = World::new(limits).await;
+        started(&world).await;
+        world.machine.prints(0, "a\nb\n").await;
+        world.machine.exits(0, Exit::Code(0)).await;
+        rest(&mut world.resume(0, None).await).await
+    };
+    let good = "1 a, 2 b, 3 Exited(0), Clean";
+    compare("EndingHasNoRoom", story, good, "gap 1..=1, 2 b, 3 Exited(0), Clean");
 }

@@ -1,0 +1,68 @@
+//! Tests of `hold_is_lossless`, for output that a command printed while its client was away.
+
+use super::super::gaps::hold_is_lossless;
+use super::*;
+
+/// The client has event 1, which was printed at 1 s. Its connection was over at 2 s, and the next one brought
+/// a gap at 3.1 s. The others were printed at these times.
+fn away(last: u64, printed: &[u64]) -> ScriptedRun {
+    let first = started().conn(1, 115, Some(2_000)).delivered("p1/stdout", 1_100, "a\n");
+    let lines = printed.iter().fold(first, |run, ms| run.produced("p1/stdout", *ms, "b\n"));
+    let gap = SseNote::Gap { after: 1, gap: Gap { first: 2, last } };
+    let mut run = notes(lines.conn(2, 3_000, None), 3_100, gap);
+    run.plan.limits.set("server.hold", LimitValue::Duration(Duration::from_secs(5)));
+    run
+}
+
+#[test]
+fn a_command_keeps_what_it_prints_while_its_client_is_away() {
+    let lost = "lost the event that was printed at 2.101 s, after its stream was over at 2.000 s";
+    breaks(&away(2, &[2_101, 2_900]), hold_is_lossless, lost);
+    holds(&away(2, &[2_100, 2_900]), hold_is_lossless);
+}
+
+#[test]
+fn the_ending_does_not_wait_and_has_room() {
+    let ended = |last| away(last, &[2_101, 2_900]).ended("p1", 3_000, ProcessOutcome::Exit(0));
+    let lost = "lost the event that was printed at 2.101 s";
+    breaks(&ended(2), hold_is_lossless, lost);
+    breaks(&ended(3), hold_is_lossless, "lost the event that was printed at 2.900 s");
+    let limited = |last, limit: &'static str, value: LimitValue| {
+        let mut run = ended(last);
+        run.plan.limits.set(limit, value);
+        run
+    };
+    // A log of one event has no room for output and the ending.
+    let of_one = |last| limited(last, "server.retained-events", LimitValue::Count(1));
+    holds(&of_one(2), hold_is_lossless);
+    breaks(&of_one(3), hold_is_lossless, lost);
+    // An event weighs 64 bytes, and its output.
+    let of_bytes = |bytes| limited(2, "server.retained-bytes", LimitValue::Bytes(bytes));
+    holds(&of_bytes(129), hold_is_lossless);
+    breaks(&of_bytes(130), hold_is_lossless, lost);
+}
+
+#[test]
+fn a_command_keeps_its_output_only_for_the_hold() {
+    let hold = |ms| {
+        let mut run = away(2, &[2_500]);
+        let hold = LimitValue::Duration(Duration::from_millis(ms));
+        run.plan.limits.set("server.hold", hold);
+        run
+    };
+    breaks(&hold(2_201), hold_is_lossless, "lost the event that was printed at 2.500 s");
+    holds(&hold(2_200), hold_is_lossless);
+    holds(&hold(0), hold_is_lossless);
+}
+
+#[test]
+fn another_stream_may_have_taken_what_is_lost() {
+    let fields = r#"{"process":"p1","wait":"1s"}"#;
+    let stuck = away(2, &[2_500]).asked_as(2, 1_500, Class::InFlight, "stick", fields);
+    holds(&stuck, hold_is_lossless);
+    let restarted = away(2, &[2_500]).died("server", 2_200).started("server", 2_300);
+    holds(&restarted, hold_is_lossless);
+    // The positions of two pipes are not known.
+    let of_two = away(2, &[2_500]).produced("p1/stderr", 1_200, "c\n");
+    holds(&of_two, hold_is_lossless);
+}
