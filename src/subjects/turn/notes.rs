@@ -192,6 +192,11 @@ impl Got {
         digest.bytes(line.as_bytes());
         Self(format!("{begin}… ({} bytes, {digest})", line.len()))
     }
+
+    /// Returns what is kept of the line.
+    pub fn line(&self) -> &str {
+        &self.0
+    }
 }
 
 impl fmt::Display for Got {

@@ -9,8 +9,8 @@
 //! | `answer_is_the_answer` (P3, P9) | the answer that a command printed, and the final answer of the agent |
 //! | `interruption_is_true` (P2) | the verdict of a user, and who interrupted the turn |
 //! | `busy_is_true` (P5) | a command or an interrupt that was refused as busy, and the turns that ran then |
-//! | `ending_is_prompt` (P1) | when the app-server was done with a turn, and when the user saw the verdict |
-//! | `abandoned_is_interrupted` (P6) | the end of a client or its verdict, and when the app-server learned of it |
+//! | `ending_is_prompt` (P1) | when the app-server started a turn and was done with it, and when the user saw the verdict |
+//! | `abandoned_is_interrupted` (P6) | the end of a client or its verdict, and when the app-server learned of it; the interrupts of its subagent |
 //! | `exit_is_true` (P7) | the exit statuses of the broker, and the requests to end it |
 //! | `ends_in_order` (P8) | the app-servers that were killed |
 //! | `no_thread_is_left` (P8) | the threads of a command, and the thread of its turn |
@@ -22,6 +22,7 @@
 //! | `interrupts_have_a_cause` | an interrupt that the app-server got, and what users asked before |
 //! | `report_counts` | what the app-server reported first, and the verdict of the user |
 //! | `ended_is_left_alone` | an interrupt that came after the app-server had reported the end of its turn |
+//! | `app_server_is_greeted` | the messages that an app-server got, in order |
 //! | `reports_are_whole` | the work that the app-server reported, and the work that a command listed |
 //! | `cancel_is_prompt` | when a user cancelled a command, and when it ended |
 //! | `one_client_works`, `threads_are_free` | when the app-server started turns, and when they ended |
@@ -32,6 +33,7 @@
 
 mod brokers;
 mod endings;
+mod greetings;
 pub(super) mod interrupts;
 mod refusals;
 mod reports;
@@ -60,11 +62,13 @@ story_properties! {
     "busy_is_true" as brokers::busy_is_true, brokers::BUSY_IS_TRUE:
         "the broker refuses a command as busy only while a turn of another client runs";
     "abandoned_is_interrupted" as endings::abandoned_is_interrupted, endings::ABANDONED_IS_INTERRUPTED:
-        "a turn whose client is gone, or has cancelled it or given it up, does not run on";
+        "a turn whose client is gone, or has cancelled it or given it up, does not run on, nor do its subagents";
     "interruption_is_true" as verdicts::interruption_is_true, verdicts::INTERRUPTION_IS_TRUE:
         "a turn that its own client interrupted because of a deadline fails; it does not count as interrupted by another";
     "ending_is_prompt" as endings::ending_is_prompt, endings::ENDING_IS_PROMPT:
-        "without a fault, the user of a turn has its verdict soon after the app-server is done with it";
+        "without a fault, the user of a turn has its verdict soon after the app-server is done with it, or the turn has taken too long";
+    "app_server_is_greeted" as greetings::app_server_is_greeted, greetings::APP_SERVER_IS_GREETED:
+        "an app-server gets no request before its client has said that it is initialized";
     "exit_is_true" as endings::exit_is_true, endings::EXIT_IS_TRUE:
         "the broker exits with 0 if and only if it was asked to end, and then it exits in time";
     "ends_in_order" as endings::ends_in_order, endings::ENDS_IN_ORDER:

@@ -8,7 +8,8 @@ use super::app_server::RUNS_ON;
 use super::jobs::starts;
 use super::jobs::story::Jobs;
 use super::notes::{
-    AppServerNote, BrokerCounted, BrokerExited, BrokerNote, Reported, Silence, ThreadNote, TurnNote,
+    AppServerNote, BrokerCounted, BrokerExited, BrokerNote, Got, Reported, Silence, ThreadNote,
+    TurnNote,
 };
 use super::outcome::CommandOutcome;
 use super::setup::BROKER;
@@ -125,6 +126,16 @@ impl<'a> Run<'a> {
     /// Returns when a client interrupted the turn.
     pub fn interrupted(&self) -> Option<Time> {
         self.when(|note| *note == TurnNote::Interrupted)
+    }
+
+    /// Returns when the first command or subagent of the turn began to work, while none worked.
+    pub fn works(&self) -> Option<Time> {
+        self.when(|note| *note == TurnNote::Works)
+    }
+
+    /// Returns when no command and no subagent of the turn worked any more, for the first time.
+    pub fn rests(&self) -> Option<Time> {
+        self.when(|note| *note == TurnNote::Rests)
     }
 
     /// Returns when the app-server refused to interrupt the turn for the first time.
@@ -269,6 +280,8 @@ pub(super) struct Story<'a> {
     pub refused_by_hand: Vec<(Time, Time, &'a str, &'a str)>,
     /// When a user interrupted a turn over a second connection: when, on which host, and the turn.
     pub interrupts: Vec<(Time, &'a str, &'a str)>,
+    /// The lines that app-servers got, in order: when, the stream of the process, and the line.
+    pub got: Vec<(Time, &'a str, &'a Got)>,
     /// When brokers ended.
     pub ended: Vec<Time>,
     /// When a broker began to serve a client's machine, and the machine.
@@ -304,6 +317,7 @@ impl<'a> Story<'a> {
             refused_interrupts: Vec::new(),
             refused_by_hand: Vec::new(),
             interrupts: Vec::new(),
+            got: Vec::new(),
             ended: Vec::new(),
             served: Vec::new(),
             counted: Vec::new(),
@@ -346,6 +360,8 @@ impl<'a> Story<'a> {
                 if let Some(BrokerExited(status)) = saw.downcast_ref() {
                     self.exits.push((event.at, *status));
                     self.ended.push(event.at);
+                } else if let Some(got) = saw.downcast_ref() {
+                    self.got.push((event.at, &*stream.0, got));
                 } else if let Some(counts) = saw.downcast_ref() {
                     self.counted.push(Counted { at: event.at, counts });
                 } else if let Some(note) = saw.downcast_ref() {

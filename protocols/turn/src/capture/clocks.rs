@@ -56,7 +56,10 @@ impl Clocks {
 
     /// It followed.
     pub fn followed(&mut self) {
-        self.follow_up = None;
+        // The bug: the turn has its whole time again.
+        if self.follow_up.take().is_some() && defect!(ErrorsRenewTheTime) {
+            self.absolute += self.limits.absolute;
+        }
     }
 
     /// Starts the wait for silence again.

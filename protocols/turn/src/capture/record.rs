@@ -156,7 +156,9 @@ impl Record {
     /// Whether the lists have room for one more entry of this size. Counts it, too.
     fn has_room(&mut self, bytes: usize) -> bool {
         let bytes = bytes + size_of::<EditedFile>();
-        let fits = self.listed + bytes <= self.share;
+        // The bug: the lists have few entries, however short.
+        let is_full = self.files.len() + self.commands.len() >= 8 && defect!(FewEntriesAreListed);
+        let fits = self.listed + bytes <= self.share && !is_full;
         if fits {
             self.listed += bytes;
         } else {

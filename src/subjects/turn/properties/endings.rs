@@ -2,28 +2,32 @@
 
 use std::time::Duration;
 
-use super::shared::{ends, may_forget_news, news, seen};
+use super::shared::{ends, may_forget_news, may_lose_news, news, seen};
 use crate::history::{Call, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation};
 use crate::schedule::Operation;
 use crate::subjects::turn::limits::{self, LIMITS};
+use crate::subjects::turn::notes::TurnNote;
 use crate::subjects::turn::outcome::SeenVerdict;
 use crate::subjects::turn::setup::{
-    self, Answer as AgentAnswer, End, Initialize, Noise, Open, Start, TurnSetup,
+    self, Answer as AgentAnswer, BROKER, End, Initialize, Noise, Open, Start, Subagent, TurnSetup,
 };
 use crate::subjects::turn::story::{Run, Story};
+use reknit_turn::wire::method;
 
 kinds! {
     pub(in super::super) ABANDONED_IS_INTERRUPTED;
     RUNS_ON = "runs-on": "{subject:}its client was gone at {gone}, but its turn still ran {moment}";
     CANCELLED_RUNS_ON = "cancelled-runs-on": "{subject:}the user cancelled it at {cancelled}, but its turn still ran {moment}";
     GIVEN_UP = "given-up": "{subject:}the client gave up the turn ({seen}) and did not interrupt it {moment}";
+    SUBAGENT = "subagent": "{subject:}its client was gone at {gone}, but no interrupt named {thread}, on which a subagent had worked since {since} {moment}";
 }
 
 kinds! {
     pub(in super::super) ENDING_IS_PROMPT;
     LATE = "late": "{subject:}the app-server was done with the turn at {over}, but the user still had no verdict {moment}";
+    TOO_LONG = "too-long": "{subject:}the turn had started at {started}, and took longer than a turn may take, but the user still had no verdict {moment}";
 }
 
 kinds! {
@@ -42,6 +46,9 @@ const TICK: Duration = Duration::from_millis(1);
 
 /// The longest time from the end of a client to the interruption of its turn.
 const LEARNS: Duration = Duration::from_secs(3);
+
+/// How long before a turn its machines must be undisturbed.
+const BEFORE: Duration = Duration::from_secs(6);
 
 pub(in super::super) fn abandoned_is_interrupted(story: &Story<'_>) -> Vec<Violation> {
     let cx = story.cx;
@@ -85,7 +92,51 @@ pub(in super::super) fn abandoned_is_interrupted(story: &Story<'_>) -> Vec<Viola
         let seen = seen(&outcome.verdict);
         is_given_up.then(|| violation(at, &GIVEN_UP, fields! { seen })).flatten()
     });
-    wrong.collect()
+    wrong.chain(story.runs.iter().filter_map(|run| left_subagent(story, run))).collect()
+}
+
+/// A subagent whose turn has lost its client. The broker interrupts it, too. The notes of the app-server say
+/// when it works, and its input says what it was asked.
+fn left_subagent(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
+    let cx = story.cx;
+    let set = cx.plan.limits.over(LIMITS);
+    let until = Time::from(cx.plan.horizon);
+    let setup = setup::turn(cx.plan, run.turn());
+    let (started, turn, _) = run.started()?;
+    let gone = story.broker_learned(run)?;
+    let bound = gone + LEARNS + news(cx);
+    let since = run.works().filter(|since| *since + news(cx) < gone)?;
+    // Then nothing but the subagent is open.
+    let is_alone = setup.subagents == 1 && setup.open == Open::None && setup.noise != Noise::Work;
+    // The app-server reports the turn of such a subagent only at its end. Nothing but the answer to its
+    // start names the thread of a detached review, and an inner turn takes room.
+    let is_known = setup.subagent != Subagent::Backwards
+        && !setup.detached
+        && !setup.inner
+        && turn.starts_with("turn-broker-")
+        && !may_lose_news(story, &setup);
+    let request = limits::connection(&set).request;
+    let was_prompt = started.since(run.asked) + setup.answers_after() + news(cx) < request;
+    // The broker gives up a turn that takes too long.
+    let was_in_time = gone < run.asked + limits::broker(&set).turn;
+    let is_judged = is_alone
+        && is_known
+        && was_prompt
+        && was_in_time
+        && run.rests().is_none_or(|rests| rests > bound)
+        && story.ended.iter().all(|ended| *ended > bound)
+        && story.is_calm_until(bound)
+        && bound < until;
+    let thread = format!("{turn}-agent-1");
+    let named = format!("\"{thread}\"");
+    let is_interrupted = story.got.iter().any(|(at, _, got)| {
+        let line = got.line();
+        *at <= bound && line.contains(method::TURN_INTERRUPT) && line.contains(&named)
+    });
+    (is_judged && !is_interrupted).then(|| {
+        let data = fields! { gone, thread, since };
+        Violation::new("abandoned_is_interrupted", run.call, bound, &SUBAGENT, data)
+    })
 }
 
 /// Returns when a turn must be interrupted whose first interrupt the app-server refused: its client waits
@@ -108,7 +159,37 @@ pub(in super::super) fn ending_is_prompt(story: &Story<'_>) -> Vec<Violation> {
             Violation::new("ending_is_prompt", run.call, bound, &LATE, data)
         })
     });
-    late.collect()
+    late.chain(story.runs.iter().filter_map(|run| too_long(story, run))).collect()
+}
+
+/// A turn that takes longer than its client allows. The deadline is the client's own, so the network
+/// excuses nothing. It runs from the request for the turn, and the app-server has that when it starts the turn.
+fn too_long(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
+    let cx = story.cx;
+    let set = cx.plan.limits.over(LIMITS);
+    let (turn, connection) = (limits::turn(&set), limits::connection(&set));
+    let (started, ..) = run.started()?;
+    // The broker refuses a start that takes too long, and then the command may ask again. Each time, the
+    // deadline runs anew.
+    let setup = setup::turn(cx.plan, run.turn());
+    let held = started.since(run.asked);
+    let starts = run.notes.iter().filter(|(_, note)| matches!(note, TurnNote::Started { .. }));
+    let was_prompt =
+        starts.count() == 1 && held + setup.answers_after() + news(cx) < connection.request;
+    // A broker that ends refuses the start, and then the command tries to remove its thread.
+    let most = turn.absolute.max(connection.request * 2);
+    let waits = turn.interrupt * 2 + ends(&set) + connection.terminate + news(cx) * 2;
+    let bound = started + most + waits;
+    let in_time = run.answer.is_some_and(|(at, _)| at <= bound);
+    let runs = |on: &str| story.runs_between(on, run.asked.before(BEFORE), bound);
+    let is_late = was_prompt
+        && !in_time
+        && run.abandoned.is_none()
+        && runs(run.host)
+        && runs(BROKER)
+        && bound < Time::from(cx.plan.horizon);
+    let data = fields! { started };
+    is_late.then(|| Violation::new("ending_is_prompt", run.call, bound, &TOO_LONG, data))
 }
 
 /// Returns when the app-server was done with a turn, and how long the client may then take. A refused

@@ -10,6 +10,7 @@ use crate::subjects::turn::limits::{self, LIMITS};
 use crate::subjects::turn::outcome::SeenVerdict;
 use crate::subjects::turn::setup::{self, BROKER, Start, Subagent, TurnSetup};
 use crate::subjects::turn::story::{Run, Story};
+use reknit_turn::limits::ConnectionLimits;
 use reknit_turn::wire::code;
 
 /// The time that news needs from the app-server to a user, at most, if nothing is in the way.
@@ -117,6 +118,15 @@ pub(super) fn may_forget(story: &Story<'_>, at: Time) -> bool {
     let jobs = story.jobs.jobs.values().filter(|job| job.asked <= at).map(Job::turn);
     let all = runs.chain(jobs).map(|turn| threads(&setup::turn(plan, turn)));
     all.sum::<u64>() > most
+}
+
+/// Whether news of the subagents of a turn may be lost at all in this run: the broker or the client remembers
+/// too few threads, or the broker has little room for news of threads that nothing has named yet.
+pub(super) fn may_lose_news(story: &Story<'_>, setup: &TurnSetup) -> bool {
+    let set = story.cx.plan.limits.over(LIMITS);
+    may_forget(story, Time::from(story.cx.plan.horizon))
+        || limits::connection(&set).outbox_bytes < ConnectionLimits::default().outbox_bytes
+        || (limits::turn(&set).threads as u64) < threads(setup)
 }
 
 /// Returns how many threads the broker learns of from a turn.

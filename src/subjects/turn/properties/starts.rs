@@ -37,8 +37,12 @@ fn winds_down(story: &Story<'_>, run: &Run<'_>) -> Duration {
         // The app-server may still start the turn, or answer.
         Start::Silent | Start::Unanswered => settle + request,
         Start::Mute => settle,
-        // The app-server does not report the end of the subagents of a turn that was interrupted.
-        _ if setup.subagents > 0 && run.interrupted().is_some() => settle,
+        // The app-server does not report the end of the subagents of a turn that was interrupted. It refuses
+        // to interrupt them, and the broker tries that five times. One that starts before the turn accepts
+        // its own interrupt has five times from then on.
+        _ if setup.subagents > 0 && run.interrupted().is_some() => {
+            settle.min(limits::broker(&set).retry * 10)
+        }
         _ => Duration::ZERO,
     }
 }

@@ -1,21 +1,28 @@
 //! Tests of the excuses of the properties, over hand-written runs.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
+use super::endings::{abandoned_is_interrupted, ending_is_prompt};
+use super::greetings::app_server_is_greeted;
 use super::interrupts::{interrupts_have_a_cause, report_counts};
 use super::refusals::refusals_are_true;
+use super::reports::reports_are_whole;
+use super::starts::start_is_prompt;
 use super::threads::no_thread_is_left;
-use super::works::one_client_works;
+use super::works::{broker_lets_go, one_client_works};
 use crate::history::{Answer, Class, EventKind};
 use crate::property::Violation;
 use crate::property::scripted::{ScriptedRun, history};
 use crate::report::sentence;
 use crate::schedule::LimitValue;
 use crate::subjects::turn::app_server::RUNS_ON;
-use crate::subjects::turn::notes::{BrokerExited, Reported, TurnNote};
+use crate::subjects::turn::notes::{
+    AppServerNote, BrokerCounted, BrokerExited, Got, Reported, TurnNote, Work,
+};
 use crate::subjects::turn::outcome::{CommandOutcome, SeenRefusal, SeenVerdict};
 use crate::subjects::turn::setup::{APP_SERVERS, TABLE};
 use crate::subjects::turn::story::Story;
+use reknit_turn::broker::BrokerCounts;
 use reknit_turn::client::ClientError;
 use reknit_turn::command::{Fallback, NotStarted, Refusal};
 
@@ -193,4 +200,171 @@ fn a_client_stays_if_the_app_server_refuses_an_interrupt_by_hand() {
     holds(&beside(by_hand(refused(3_010), "no such turn (code -32600)")), one_client_works);
     let two = notes(refused(3_010), 3_010, TurnNote::InterruptRefused);
     holds(&beside(by_hand(two, &why)), one_client_works);
+}
+
+/// The start of the turn `t1`.
+fn begins(turn: &str) -> TurnNote {
+    TurnNote::Started { turn: turn.into(), thread: "thread-1".into() }
+}
+
+/// A command that failed, and whose report leaves out so many pieces of work.
+fn failed(left_out: u64) -> Answer {
+    Answer::queued(CommandOutcome {
+        verdict: SeenVerdict::Failed("too long".into()),
+        answer: None,
+        commands: Vec::new(),
+        files: Vec::new(),
+        left_out,
+        error: None,
+        status: 1,
+    })
+}
+
+/// The same run, and the app-server of the broker gets a message.
+fn gets(scripted: ScriptedRun, ms: u64, message: &Value) -> ScriptedRun {
+    let saw = Got::of(&message.to_string()).into();
+    let what = EventKind::Observed { stream: "codex@broker-codex".into(), saw };
+    scripted.entry(ms, Some("broker"), what)
+}
+
+/// A client infers its end 250 ms after the final answer, or after the end of the work of which it knows.
+#[test]
+fn a_client_stays_while_it_knows_of_open_work() {
+    let works = |from: u64, to: Option<u64>| {
+        let run = notes(notes(asked("broker"), 2_000, begins("turn-1")), from, TurnNote::Works);
+        let run = notes(run, 3_000, TurnNote::Answered { is_final: true });
+        let run = match to {
+            Some(to) => notes(run, to, TurnNote::Rests),
+            None => run,
+        };
+        let other = json!({ "turn": "t2", "route": "broker" }).to_string();
+        let run = run.by("client2").asked_as(2, 5_000, Class::InFlight, "task", &other);
+        let saw = begins("turn-2").into();
+        run.user(5_100, EventKind::Observed { stream: "t2-2".into(), saw })
+    };
+    let beside = "while that of call 1 ran";
+    breaks(&works(2_500, None), one_client_works, beside);
+    holds(&works(2_500, Some(4_850)), one_client_works);
+    breaks(&works(2_500, Some(4_851)), one_client_works, beside);
+    // Its client may follow too few threads, and the broker may hold too little news.
+    let with = |name: &'static str, value: LimitValue| {
+        let mut run = works(2_500, None);
+        run.plan.setup.insert(TABLE.into(), json!({ "t1": { "subagents": 1 } }));
+        run.plan.limits.set(name, value);
+        run
+    };
+    holds(&with("client.threads", LimitValue::Count(1)), one_client_works);
+    breaks(&with("client.threads", LimitValue::Count(2)), one_client_works, beside);
+    holds(&with("connection.outbox-bytes", LimitValue::Bytes(64 << 10)), one_client_works);
+    // The news of the work may come when the client has inferred the end.
+    holds(&works(3_200, None), one_client_works);
+    breaks(&works(3_199, None), one_client_works, beside);
+}
+
+/// The broker tries for four seconds to interrupt the subagent of a turn whose client is gone.
+#[test]
+fn a_start_waits_for_a_subagent_only_while_the_broker_tries_to_interrupt_it() {
+    let start = |ms: u64| {
+        let mut run = notes(asked("broker"), 1_100, begins("turn-1"));
+        run.plan.setup.insert(TABLE.into(), json!({ "t1": { "subagents": 1 } }));
+        let run = notes(notes(run, 2_500, TurnNote::Interrupted), 2_500, TurnNote::Gone);
+        let saw = AppServerNote::Initialized.into();
+        let what = EventKind::Observed { stream: "codex@broker-codex".into(), saw };
+        let run = run.entry(100, Some("broker"), what).answered(1, 2_500, Answer::GivenUp);
+        let other = json!({ "turn": "t2", "route": "broker" }).to_string();
+        run.asked_as(2, ms, Class::InFlight, "task", &other)
+    };
+    holds(&start(12_500), start_is_prompt);
+    breaks(&start(12_501), start_is_prompt, "its turn had not started");
+}
+
+#[test]
+fn a_subagent_whose_client_is_gone_is_interrupted_in_time() {
+    let works = |ms: u64| {
+        let begins = begins("turn-broker-codex-2");
+        let mut run = notes(notes(asked("broker"), 2_000, begins), ms, TurnNote::Works);
+        run.plan.setup.insert(TABLE.into(), json!({ "t1": { "subagents": 1 } }));
+        run.answered(1, 3_000, Answer::GivenUp)
+    };
+    let interrupted = |ms: u64, thread: &str| {
+        let params = json!({ "threadId": thread, "turnId": "turn-broker-codex-2-sub-1" });
+        let interrupt = json!({ "id": 7, "method": "turn/interrupt", "params": params });
+        gets(works(2_500), ms, &interrupt)
+    };
+    let spared = "no interrupt named turn-broker-codex-2-agent-1";
+    breaks(&works(2_949), abandoned_is_interrupted, spared);
+    // The broker may not have known of it.
+    holds(&works(2_950), abandoned_is_interrupted);
+    holds(&interrupted(6_050, "turn-broker-codex-2-agent-1"), abandoned_is_interrupted);
+    breaks(&interrupted(6_051, "turn-broker-codex-2-agent-1"), abandoned_is_interrupted, spared);
+    breaks(&interrupted(3_000, "thread-1"), abandoned_is_interrupted, spared);
+    holds(&notes(works(2_500), 6_050, TurnNote::Rests), abandoned_is_interrupted);
+    breaks(&notes(works(2_500), 6_051, TurnNote::Rests), abandoned_is_interrupted, spared);
+}
+
+/// The time of a turn, that of two interrupts, and that of the end of an app-server.
+#[test]
+fn a_turn_that_takes_too_long_has_a_verdict_in_time() {
+    let ends = |ms: u64, start: &str| {
+        let mut run = started();
+        run.plan.limits.set("client.absolute", LimitValue::secs(20));
+        run.plan.limits.set("connection.request", LimitValue::secs(2));
+        run.plan.setup.insert(TABLE.into(), json!({ "t1": { "start": start } }));
+        run.answered(1, ms, failed(0))
+    };
+    holds(&ends(47_150, "answered"), ending_is_prompt);
+    breaks(&ends(47_151, "answered"), ending_is_prompt, "took longer than a turn may take");
+    // The command may have asked for the turn again.
+    holds(&ends(47_151, "unanswered"), ending_is_prompt);
+    let again = notes(ends(47_151, "answered"), 3_000, begins("turn-2"));
+    holds(&again, ending_is_prompt);
+}
+
+/// Two commands of two letters.
+#[test]
+fn a_report_leaves_out_only_what_it_has_no_room_for() {
+    let left_out = |bytes: u64| {
+        let did = || TurnNote::Did(Work::Command("ls".into()));
+        let run = notes(notes(started(), 3_000, did()), 4_000, did());
+        let mut run = run.answered(1, 6_000, failed(1));
+        run.plan.limits.set("client.text-bytes", LimitValue::Bytes(bytes));
+        run
+    };
+    holds(&left_out(6 * 1_028 - 1), reports_are_whole);
+    breaks(&left_out(6 * 1_028), reports_are_whole, "leaves out 1 pieces of work");
+}
+
+#[test]
+fn an_app_server_is_greeted_before_any_other_request() {
+    let asks = |methods: &[&str]| {
+        let ask = |run, method: &&str| gets(run, 1_000, &json!({ "id": 1, "method": method }));
+        methods.iter().fold(history(), ask)
+    };
+    let ungreeted = "got the request thread/start";
+    holds(&asks(&["initialize", "initialized", "thread/start"]), app_server_is_greeted);
+    breaks(&asks(&["initialize", "thread/start", "turn/start"]), app_server_is_greeted, ungreeted);
+    let again = asks(&["initialize", "initialized", "initialize", "thread/start"]);
+    breaks(&again, app_server_is_greeted, ungreeted);
+}
+
+#[test]
+fn a_broker_drops_the_news_that_nothing_can_claim_any_more() {
+    let held = |ms: u64, start: &str| {
+        let mut run = notes(asked("broker"), 2_000, begins("turn-broker-codex-2"));
+        run.plan.setup.insert(TABLE.into(), json!({ "t1": { "start": start } }));
+        let run = run.answered(1, 3_000, Answer::GivenUp);
+        [(4_000, 9), (ms, 0)].into_iter().fold(run, |run, (ms, unclaimed_bytes)| {
+            let counts = BrokerCounts { unclaimed_bytes, ..BrokerCounts::default() };
+            let saw = BrokerCounted::data(counts);
+            let what = EventKind::Observed { stream: "broker".into(), saw };
+            run.entry(ms, Some("broker"), what)
+        })
+    };
+    // The counts are read each second. The broker has 244 s for a start and the end of its turn.
+    holds(&held(245_000, "answered"), broker_lets_go);
+    breaks(&held(245_001, "answered"), broker_lets_go, "9 bytes of news without an owner");
+    // The late answer to the start may claim the news.
+    holds(&held(245_001, "unanswered"), broker_lets_go);
+    let speaks = held(245_001, "answered").asked_as(2, 2_500, Class::InFlight, "speak", "{}");
+    holds(&speaks, broker_lets_go);
 }

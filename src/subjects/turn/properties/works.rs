@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use super::shared::news;
-use crate::history::{Call, Time};
+use super::shared::{may_lose_news, news};
+use crate::history::{Call, EventKind, Time};
 use crate::property::Violation;
 use crate::property::violation::{fields, kinds};
 use crate::subjects::census::EVERY;
+use crate::subjects::judging::judged;
 use crate::subjects::turn::limits::{self, LIMITS};
 use crate::subjects::turn::notes::TurnNote;
-use crate::subjects::turn::setup::{self, BROKER, Start};
+use crate::subjects::turn::setup::{self, BROKER, Start, TurnSetup};
 use crate::subjects::turn::story::{Counted, Story, started};
 
 kinds! {
@@ -53,10 +54,9 @@ impl Work<'_> {
     /// Returns when its client may have left it, at the earliest.
     fn left(&self, story: &Story<'_>) -> Option<Time> {
         let set = story.cx.plan.limits.over(LIMITS);
-        let answered = self.when(|note| *note == TurnNote::Answered { is_final: true });
-        let inferred = answered.map(|at| at + limits::turn(&set).inference);
         // The broker gives up a start without an answer, and a turn that takes too long.
         let setup = setup::turn(story.cx.plan, self.name);
+        let inferred = self.inferred(story, &setup, limits::turn(&set).inference);
         let request = limits::connection(&set).request;
         let held = started(self.notes).map_or(Duration::ZERO, |(at, ..)| at.since(self.asked));
         let is_late = setup.start == Start::Silent
@@ -67,6 +67,30 @@ impl Work<'_> {
             .into_iter()
             .flatten()
             .min()
+    }
+
+    /// Returns when its client may infer its end, at the earliest. It infers nothing while it knows of open
+    /// work.
+    fn inferred(&self, story: &Story<'_>, setup: &TurnSetup, inference: Duration) -> Option<Time> {
+        let answered = self.when(|note| *note == TurnNote::Answered { is_final: true })?;
+        let mut at = answered + inference;
+        // Nothing but the answer to its start names the thread of a detached review.
+        if setup.detached || may_lose_news(story, setup) {
+            return Some(at);
+        }
+        let news = news(story.cx);
+        let mut open = None;
+        for (noted, note) in self.notes {
+            match note {
+                TurnNote::Works => open = Some(*noted),
+                TurnNote::Rests if open.take().is_some_and(|since| since + news < at) => {
+                    at = at.max(*noted + inference);
+                }
+                _ => {}
+            }
+        }
+        let is_open = open.is_some_and(|since| since + news < at);
+        (!is_open).then_some(at)
     }
 
     /// Returns when its client or the app-server gave it up. A client leaves also if the app-server refuses
@@ -203,6 +227,23 @@ fn was_named_late(story: &Story<'_>, since: Time, until: Time) -> bool {
     })
 }
 
+/// Whether the app-server may answer the start of a turn after the deadline of the request. The raw lines of a
+/// user may start turns that belong to no command.
+fn may_answer_late(story: &Story<'_>) -> bool {
+    let request = limits::connection(&story.cx.plan.limits.over(LIMITS)).request;
+    let speaks = judged(story.cx).any(|event| match &event.what {
+        EventKind::Asked { operation, .. } => operation.verb == "speak",
+        _ => false,
+    });
+    let mut works = works(story).into_iter();
+    speaks
+        || works.any(|work| {
+            let setup = setup::turn(story.cx.plan, work.name);
+            let answers = |at: Time| at.since(work.asked) + setup.answers_after() + news(story.cx);
+            started(work.notes).is_none_or(|(at, ..)| answers(at) >= request)
+        })
+}
+
 /// Judges the counts of a broker at a time.
 fn held(story: &Story<'_>, counted: &Counted<'_>, at: Time) -> Option<Violation> {
     let broker = limits::broker(&story.cx.plan.limits.over(LIMITS));
@@ -223,11 +264,15 @@ fn held(story: &Story<'_>, counted: &Counted<'_>, at: Time) -> Option<Violation>
     // A start without an answer, then the end of its turn, and the answers to the last interrupts.
     let patience = broker.connection.request * 3 + broker.settle * 2 + LEARNS * 2;
     let since = at.before(patience);
+    // The late answer to a start may claim the news.
+    let is_final = counts.unclaimed_bytes > 0 && !may_answer_late(story);
+    let unclaimed = if is_final { counts.unclaimed_bytes } else { 0 };
     let left = [
         ("requests", counts.requests),
         ("interrupts", counts.interrupts),
         ("turns", counts.turns),
         ("bytes for clients", counts.outbox_bytes),
+        ("bytes of news without an owner", unclaimed),
     ];
     let (what, count) = left.into_iter().find(|(_, count)| *count > 0)?;
     let is_alone = since > Time::ZERO && open(since) == 0 && !was_named_late(story, since, at);

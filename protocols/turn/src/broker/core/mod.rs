@@ -209,7 +209,10 @@ impl BrokerCore {
     fn after_input(&mut self, now: Instant) {
         self.release_held(now);
         self.forget_finished();
-        self.drop_unclaimed();
+        // The bug: news that nothing can claim any more stay.
+        if !defect!(UnclaimedNewsStay) {
+            self.drop_unclaimed();
+        }
         self.continue_stop(now);
     }
 

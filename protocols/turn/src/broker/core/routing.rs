@@ -15,7 +15,7 @@ use super::outside::ClientId;
 use super::threads::ThreadOwner;
 use super::turn::TurnToken;
 use super::unclaimed::News;
-use crate::wire::{Item, LONGEST_ID, Notification, Scope, ThreadStatusKind, code};
+use crate::wire::{Item, LONGEST_ID, MessagePhase, Notification, Scope, ThreadStatusKind, code};
 
 /// To whom a notification goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -229,6 +229,15 @@ impl BrokerCore {
             _ => {}
         }
         let Target::Turn(token) = target else { return };
+        // The bug: the final answer counts as the end of its turn.
+        if defect!(AnswersFreeTheBroker)
+            && let Notification::ItemCompleted { scope, item } = notification
+            && matches!(item, Item::AgentMessage { phase: Some(MessagePhase::FinalAnswer), .. })
+            && let Some(turn) = self.turns.get_mut(&token)
+            && scope.thread_id.as_ref() == Some(&turn.thread)
+        {
+            turn.over = true;
+        }
         match notification {
             Notification::ThreadStarted(thread) => self.learn_thread(&thread.id, token),
             Notification::TurnStarted { thread, turn } => {

@@ -30,7 +30,10 @@ impl BrokerCore {
         match outcome {
             Ok(hello) => {
                 milestone!("turn.broker.serving");
-                self.effects.push_back(BrokerEffect::Notify { method: method::INITIALIZED });
+                // The bug: the app-server waits for the greeting.
+                if !defect!(InitializedIsUnsaid) {
+                    self.effects.push_back(BrokerEffect::Notify { method: method::INITIALIZED });
+                }
                 self.stage = Stage::Serving { hello };
                 let clients: Vec<ClientId> = self.clients.keys().copied().collect();
                 for client in clients {

@@ -204,7 +204,10 @@ impl OwnedTurn {
     fn ending(&self) -> impl Iterator<Item = (&TurnKey, &Interrupts)> {
         let is_inner =
             |(thread, turn): &TurnKey| *thread == self.thread && self.id.as_ref() != Some(turn);
-        self.running.iter().filter(move |(key, _)| self.ends && !is_inner(key))
+        // The bug: the turns of its subagents run on.
+        let is_spared = |key: &TurnKey| key.0 != self.thread && defect!(SubagentsAreSpared);
+        let ends = move |key: &TurnKey| self.ends && !is_inner(key) && !is_spared(key);
+        self.running.iter().filter(move |(key, _)| ends(key))
     }
 
     /// Returns the turns to interrupt now: each that has not been, and each whose repetition is due.

@@ -254,13 +254,17 @@ impl BrokerCore {
         now: Instant,
     ) {
         let again = now + self.limits.retry;
-        if let Some(running) = self.running(token, key)
-            && !accepted
-        {
-            running.refused = true;
-            // The bug: the turn runs on after the first refusal.
-            running.retry =
-                (running.may_repeat() && !defect!(RefusedInterruptIsFinal)).then_some(again);
+        let Some(turn) = self.turns.get_mut(&token).filter(|_| !accepted) else { return };
+        let Some(running) = turn.running.get_mut(key) else { return };
+        running.refused = true;
+        // The bug: the turn runs on after the first refusal.
+        running.retry =
+            (running.may_repeat() && !defect!(RefusedInterruptIsFinal)).then_some(again);
+        // Nothing is left to try. A subagent works on another thread, so the next turn need not wait for its
+        // end. The bug: it waits.
+        let is_awaited = turn.thread == key.0 || defect!(RefusedSubagentsAreAwaited);
+        if !running.may_repeat() && !is_awaited {
+            turn.running.remove(key);
         }
     }
 

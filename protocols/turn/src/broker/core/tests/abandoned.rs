@@ -99,6 +99,27 @@ fn a_turn_that_refuses_every_interrupt_is_given_up() {
     assert_eq!(bench.interrupted(), ["u"], "it starts at last");
 }
 
+/// The app-server may not know the turn of a subagent any more, and then it reports no end of it.
+#[test]
+fn a_subagent_that_refuses_every_interrupt_holds_no_start_back() {
+    let mut bench = Bench::new();
+    bench.start_turn(A, "t", "u");
+    let turn = json!({ "id": "v", "rootTurnId": "u", "status": "inProgress" });
+    bench.notify("turn/started", json!({ "threadId": "s", "turn": turn }));
+    bench.turn_completed("t", "u");
+    bench.close(A);
+    bench.ask(B, "turn/start", json!({ "threadId": "t" }));
+    for _ in 0..4 {
+        bench.refuse("turn/interrupt", false);
+        assert!(bench.received.is_empty(), "the subagent may still work");
+        bench.wait(limits().retry);
+    }
+    bench.refuse("turn/interrupt", false);
+    bench.answer("turn/start", started("w"));
+    bench.notify("turn/started", json!({ "threadId": "s", "turn": turn }));
+    assert_eq!(bench.interrupted(), ["v"], "it starts at last");
+}
+
 #[test]
 fn the_turns_of_subagents_are_interrupted_too() {
     let mut bench = Bench::new();

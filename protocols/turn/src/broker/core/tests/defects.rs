@@ -222,3 +222,33 @@ fn refused_interrupt_is_final() {
         assert_eq!(bench.interrupted(), [""; 0]);
     });
 }
+
+#[test]
+fn refused_subagents_are_awaited() {
+    with_defect("RefusedSubagentsAreAwaited", || {
+        let mut bench = Bench::new();
+        bench.start_turn(A, "t", "u");
+        let turn = json!({ "id": "v", "rootTurnId": "u", "status": "inProgress" });
+        bench.notify("turn/started", json!({ "threadId": "s", "turn": turn }));
+        bench.turn_completed("t", "u");
+        bench.close(A);
+        bench.ask(B, "turn/start", json!({ "threadId": "t" }));
+        for _ in 0..5 {
+            bench.refuse("turn/interrupt", false);
+            bench.wait(limits().retry);
+        }
+        assert!(bench.received.is_empty(), "although nothing is left to try");
+    });
+}
+
+#[test]
+fn answers_free_the_broker() {
+    with_defect("AnswersFreeTheBroker", || {
+        let mut bench = Bench::new();
+        bench.start_turn(A, "t", "u");
+        let item = json!({ "type": "agentMessage", "id": "i", "phase": "final_answer" });
+        let params = json!({ "threadId": "t", "turnId": "u", "item": item });
+        bench.notify("item/completed", params);
+        assert!(bench.admits(B), "although the turn may go on");
+    });
+}

@@ -1,0 +1,38 @@
+//! `app_server_is_greeted`: the first messages to an app-server.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::history::Call;
+use crate::property::Violation;
+use crate::property::violation::{fields, kinds};
+use crate::subjects::turn::story::Story;
+use reknit_turn::wire::method;
+
+kinds! {
+    pub(in super::super) APP_SERVER_IS_GREETED;
+    UNGREETED = "ungreeted": "an app-server got the request {request}, but its client had not said that it is initialized {moment}";
+}
+
+/// The lines that an app-server got say in which order they came. A line that is cut, or of which only the
+/// start is kept, says nothing.
+pub(in super::super) fn app_server_is_greeted(story: &Story<'_>) -> Vec<Violation> {
+    let mut greeted = BTreeSet::new();
+    let mut found = Vec::new();
+    for (at, process, got) in &story.got {
+        let Ok(line) = serde_json::from_str::<Value>(got.line()) else { continue };
+        match line["method"].as_str() {
+            // The next process may have the name of one that its host has lost.
+            Some(method::INITIALIZE) => _ = greeted.remove(process),
+            Some(method::INITIALIZED) => _ = greeted.insert(*process),
+            Some(request) if greeted.insert(*process) => {
+                let data = fields! { request: request.to_owned() };
+                let kind = &UNGREETED;
+                found.push(Violation::new("app_server_is_greeted", Call::NONE, *at, kind, data));
+            }
+            _ => {}
+        }
+    }
+    found
+}
