@@ -280,6 +280,7 @@ impl ScenarioTally {
             wall: Duration::ZERO,
             repeated: self.repeated,
             inconclusive: self.inconclusive,
+            unsupported: self.unsupported,
             unreached: unreached.iter().map(|name| (*name).to_owned()).collect(),
         }
     }

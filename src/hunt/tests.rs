@@ -205,6 +205,7 @@ fn plans_that_the_engine_does_not_support_are_left_out() {
     };
     let some = runs(vec![beyond.clone(), plain]).unwrap();
     assert_eq!((some.runs, some.unsupported, some.verdict(None)), (1, 1, ScenarioVerdict::Held));
+    assert_eq!((some.totals(&[]).schedules, some.totals(&[]).unsupported), (1, 1));
     let none = runs(vec![beyond]).unwrap_err();
     assert!(matches!(none, HuntError::Run(RunError::Unsupported(_))), "{none}");
 }

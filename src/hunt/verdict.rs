@@ -74,6 +74,8 @@ pub struct RunTotals {
     pub repeated: u64,
     /// Number of runs with an inconclusive failure: either outcome would have been correct.
     pub inconclusive: u64,
+    /// Number of schedules that were left out, because the engine does not support them.
+    pub unsupported: u64,
     /// Milestones and points that a correct subject reaches but no run reached.
     pub unreached: Vec<String>,
 }

@@ -375,6 +375,8 @@ pub struct TotalsRecord {
     /// The number of runs that ended in an inconclusive failure: either outcome would have been
     /// correct.
     pub inconclusive: u64,
+    /// The number of schedules that were left out, because the engine does not support them.
+    pub unsupported: u64,
     /// Milestones and points that no run reached, although a good subject reaches them.
     pub unreached: Vec<String>,
 }

@@ -106,7 +106,8 @@ fn whole_seconds(time: Duration) -> Duration {
 
 /// Renders the lines under the table.
 pub fn totals(totals: &RunTotals) -> String {
-    let RunTotals { schedules, virtual_time, wall, repeated, inconclusive, unreached } = totals;
+    let RunTotals { schedules, virtual_time, wall, repeated, inconclusive, unsupported, unreached } =
+        totals;
     let mut text = format!(
         "{}, {} of virtual time in {:.2} s: {} times real time\n",
         phrases::count(*schedules, "schedule"),
@@ -124,6 +125,12 @@ pub fn totals(totals: &RunTotals) -> String {
         text += &format!(
             "{} inconclusive: either outcome would have been correct\n",
             phrases::count(*inconclusive, "run")
+        );
+    }
+    if *unsupported > 0 {
+        text += &format!(
+            "{} left out: not supported by the engine\n",
+            phrases::count(*unsupported, "schedule")
         );
     }
     if !unreached.is_empty() {
@@ -250,14 +257,24 @@ mod tests {
             wall: Duration::from_millis(1500),
             repeated: 3,
             inconclusive: 1,
+            unsupported: 2,
             unreached: vec!["counter.server.fenced".into()],
         };
         insta::assert_snapshot!(totals(&all), @r"
         323 schedules, 15 h 21 min of virtual time in 1.50 s: 36,841 times real time
         3 runs repeated, to check that they are deterministic
         1 run inconclusive: either outcome would have been correct
+        2 schedules left out: not supported by the engine
         milestones and points that no run reached: counter.server.fenced
         ");
+    }
+
+    #[test]
+    fn counts_that_are_zero_have_no_line() {
+        let few = RunTotals { schedules: 1, ..RunTotals::default() };
+        assert_eq!(totals(&few).lines().count(), 1);
+        let one = RunTotals { unsupported: 1, ..few };
+        assert!(totals(&one).ends_with("\n1 schedule left out: not supported by the engine\n"));
     }
 
     #[test]

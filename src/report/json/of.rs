@@ -82,8 +82,15 @@ fn breach(broken: &Violation) -> Breach {
 
 /// Returns the last line, with the totals.
 pub fn totals(totals: &hunt::RunTotals) -> Record {
-    let hunt::RunTotals { schedules, virtual_time, wall, repeated, inconclusive, unreached } =
-        totals.clone();
+    let hunt::RunTotals {
+        schedules,
+        virtual_time,
+        wall,
+        repeated,
+        inconclusive,
+        unsupported,
+        unreached,
+    } = totals.clone();
     let (virtual_ms, wall_ms) = (virtual_time.as_millis() as u64, wall.as_millis() as u64);
     RecordKind::Totals(TotalsRecord {
         schedules,
@@ -91,6 +98,7 @@ pub fn totals(totals: &hunt::RunTotals) -> Record {
         wall_ms,
         repeated,
         inconclusive,
+        unsupported,
         unreached,
     })
     .into()
