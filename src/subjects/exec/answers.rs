@@ -252,6 +252,8 @@ pub(super) enum ExecObservation {
     ForeignCredentials,
     /// The HTTP server received a request with another method than the redirect demands.
     OtherMethod,
+    /// The HTTP server received a request whose body has another length than that of its user.
+    OtherBody,
     /// The user received a response with another status or length than the HTTP server sent.
     OtherHead,
 }
@@ -268,6 +270,7 @@ impl fmt::Display for ExecObservation {
             Self::AfterTheEnd(what) => write!(f, "{what} after its end"),
             Self::ForeignCredentials => f.write_str("credentials of another origin"),
             Self::OtherMethod => f.write_str("a request with another method"),
+            Self::OtherBody => f.write_str("a request with another body"),
             Self::OtherHead => f.write_str("a response with another head"),
         }
     }

@@ -47,6 +47,8 @@ impl Operations for ExecOperation {
         let max_bytes = prop_oneof![2 => Just(None), 1 => select(vec![1, 80, 4096]).prop_map(|bytes| Some(Size(bytes)))];
         let page = select(vec![1, 500, 65_536]).prop_map(Size);
         let bytes = prop_oneof![3 => Just(None), 1 => select(vec![100, 4096, 100_000]).prop_map(|bytes| Some(Size(bytes)))];
+        // Some users stop waiting during an outage.
+        let waits = prop_oneof![4 => Just(None), 1 => select(vec![300, 2_000]).prop_map(|ms| Some(WrittenDuration(Duration::from_millis(ms))))];
         let patience = prop_oneof![5 => Just(None), 1 => select(vec![0, 10, 1_000]).prop_map(|ms| Some(WrittenDuration(Duration::from_millis(ms))))];
         // The slowest reader needs some seconds for the output of most processes.
         let reads = prop_oneof![3 => Just(None), 1 => (select(vec![50, 300, 2_000]), select(vec![64, 4_096, 65_536]))
@@ -92,8 +94,8 @@ impl Operations for ExecOperation {
         // Each strategy is boxed, because the selection moves large strategy trees often.
         prop_oneof![
             5 => start.prop_map(|(process, tty, looks_after, patience, reads)| Self::Start { process, tty, looks_after, patience, reads, command: None }).boxed(),
-            5 => (process.clone(), bytes).prop_map(move |(process, bytes)| {
-                let patience = unread.contains(&process).then_some(NO_READER);
+            5 => (process.clone(), bytes, waits).prop_map(move |(process, bytes, waits)| {
+                let patience = waits.or(unread.contains(&process).then_some(NO_READER));
                 Self::Write { process, bytes, patience }
             }).boxed(),
             2 => read.prop_map(|(process, after, max_bytes, wait)| Self::Read { process, after, max_bytes, wait }).boxed(),

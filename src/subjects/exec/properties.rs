@@ -2,9 +2,10 @@
 //!
 //! | property | evidence |
 //! |---|---|
-//! | `in_sequence` | the events that the user saw: each number directly follows the one before it, and the exit follows the real end of the process and has the number that the server gave it |
+//! | `in_sequence` | the events that the user saw: each number directly follows the one before it, and the exit follows the real end of the process and the output before it, and has the number that the server gave it |
 //! | `reads_are_true` | the totals of a page-wise read, of a byte stream or of a further subscription, the real output of the process, and the events that its user has received before |
 //! | `no_orphan` | the effect of a start, its outcome for the user, and the real end of the started process |
+//! | `generations_are_true` | the generations of the items that users received, the times at which these were printed, and the connections |
 //! | `lost_by_its_own_end` | the ends of connections, and the milestone of a connection that the client gave up |
 //! | `renounced_is_over` | the milestones that the server calls a connection closed, and that a call was sent over it |
 //! | `no_stealing` | the milestones of connections that attach to a session or detach from it |
@@ -19,8 +20,9 @@
 //! | `ends_as_it_wants` | the real end of a process, and whether its user or the end of its session caused it |
 //! | `http_fails_truly` | the reasons of failed requests and bodies, and the ends of their client's connections |
 //! | `files_are_true` | the contents that users read, the changes that the server's files recorded, and the answers that tasks with files must have |
+//! | `watches_are_true` | the answers to watches, the writes of all users, and the changes that the server's files recorded |
 //! | `response_before_body` | the milestone that a piece arrived before its response |
-//! | `methods_are_kept` | the methods of the requests that the HTTP server received |
+//! | `methods_are_kept` | the methods of the requests that the HTTP server received, and the lengths of their bodies |
 //! | `credentials_stay` | the credentials that the HTTP server received at an origin that they do not belong to |
 //! | `redirects_end` | the connections that the server opened, and the requests of its users |
 //! | `http_ends_with_its_connection` | the connections that the server opened, and the ends of the connections that it had accepted |
@@ -43,29 +45,31 @@
 //! | `lost_calls_were_sent` | the reasons of failed calls, and the ends of their client's connections |
 //! | `attempts_pause` | the connections that a client opened, the ends of those without an answer, and the milestones of those that failed and that the server attached |
 //! | `sessions_are_shared` | the milestones of new and refused sessions, and the hosts of their connections |
-//! | `http_limits_hold` | the lengths of whole bodies, the deadlines of requests, and the connections that the server opened |
+//! | `http_limits_hold` | the lengths of whole bodies, the deadlines and the redirects of requests, the faults, and the connections that the server opened |
 //! | `waits_are_whole` | the times of calls that the client gave up, and their waits |
 //! | `unfollowed_run_on` | the real ends of processes that their users dropped, the connections, and the faults |
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::answers::{ExecFailure, ExecObservation};
+use super::answers::ExecFailure;
 use super::files::TARGET;
 use super::web;
 use crate::history::{Answer, Call, Ending, EventKind, Stream, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Property, Violation};
 use crate::schedule::MilestoneValue;
-use crate::subjects::judging::{has_puppet, host, judged};
-use crate::subjects::records;
+use crate::subjects::judging::{host, judged};
 use reknit_exec::client::Failure;
 
 mod accepted;
+mod attempts;
+mod carriers;
 mod catch_up;
 mod counts;
 mod files;
 mod generations;
+mod held_tasks;
 mod http;
 mod http_bounds;
 mod lost;
@@ -75,20 +79,17 @@ mod reads;
 mod recovery;
 mod refusals;
 mod repair;
+mod sequence;
 mod served;
 mod shares;
+mod silence;
 mod targets;
 #[cfg(test)]
 mod tests;
 mod unfollowed;
 mod waits;
 mod wanted_ending;
-
-kinds! {
-    IN_SEQUENCE;
-    OUT_OF_PLACE = "out-of-place": "{subject:}{saw} {moment}";
-    STILL_RAN = "still-ran": "{subject:}{saw}, but the process still ran {moment}";
-}
+mod watches;
 
 kinds! {
     NO_ORPHAN;
@@ -109,9 +110,9 @@ kinds! {
 pub(super) const OWN: &[Property] = &[
     Property {
         name: "in_sequence",
-        doc: "the user of a process receives its events in the order 1, 2, 3, …, with one exit, and the close last",
-        kinds: IN_SEQUENCE,
-        check: in_sequence,
+        doc: "the user of a process receives its events in the order 1, 2, 3, …, with one exit behind what the process had printed before it, and the close last",
+        kinds: sequence::IN_SEQUENCE,
+        check: sequence::in_sequence,
     },
     Property {
         name: "reads_are_true",
@@ -124,6 +125,12 @@ pub(super) const OWN: &[Property] = &[
         doc: "a process does not keep running if it failed for its user, or if its user cancelled its start",
         kinds: NO_ORPHAN,
         check: no_orphan,
+    },
+    Property {
+        name: "generations_are_true",
+        doc: "the client names for each item a generation whose connection could carry it",
+        kinds: carriers::GENERATIONS_ARE_TRUE,
+        check: carriers::generations_are_true,
     },
     Property {
         name: "lost_by_its_own_end",
@@ -181,7 +188,7 @@ pub(super) const OWN: &[Property] = &[
     },
     Property {
         name: "answers_are_prompt",
-        doc: "the server answers a start, an interrupt, a terminate and a read that does not wait at once, whatever other requests of the client wait for",
+        doc: "a start, an interrupt, a terminate, a read that does not wait, a write that has room and a request for a file are answered at once, whatever other requests of the client wait for; those of an outage are answered when it is over",
         kinds: prompt::ANSWERS_ARE_PROMPT,
         check: prompt::answers_are_prompt,
     },
@@ -210,6 +217,12 @@ pub(super) const OWN: &[Property] = &[
         check: files::are_true,
     },
     Property {
+        name: "watches_are_true",
+        doc: "a watch says that its file appeared, or exists, only if a user has written it, and soon after that",
+        kinds: watches::WATCHES_ARE_TRUE,
+        check: watches::watches_are_true,
+    },
+    Property {
         name: "response_before_body",
         doc: "the response to an HTTP request precedes the first piece of its body",
         kinds: http::RESPONSE_BEFORE_BODY,
@@ -223,7 +236,7 @@ pub(super) const OWN: &[Property] = &[
     },
     Property {
         name: "methods_are_kept",
-        doc: "a request and its redirects have the methods that their user and RFC 9110 demand",
+        doc: "a request and its redirects have the methods and the bodies that their user and RFC 9110 demand",
         kinds: http::METHODS_ARE_KEPT,
         check: http::methods_are_kept,
     },
@@ -248,14 +261,14 @@ pub(super) const OWN: &[Property] = &[
     Property {
         name: "attempts_are_answered",
         doc: "the client abandons a connection attempt without a response only if a fault delayed the response",
-        kinds: generations::ATTEMPTS_ARE_ANSWERED,
-        check: generations::attempts_are_answered,
+        kinds: attempts::ATTEMPTS_ARE_ANSWERED,
+        check: attempts::attempts_are_answered,
     },
     Property {
         name: "attached_are_answered",
         doc: "the client receives the response at once after the server attached its connection",
-        kinds: generations::ATTACHED_ARE_HEARD,
-        check: generations::attached_are_answered,
+        kinds: attempts::ATTACHED_ARE_HEARD,
+        check: attempts::attached_are_answered,
     },
     Property {
         name: "closed_are_kept",
@@ -272,8 +285,8 @@ pub(super) const OWN: &[Property] = &[
     Property {
         name: "silence_is_noticed",
         doc: "a client gives up a connection over which it receives nothing when its detection time is over",
-        kinds: generations::SILENCE_IS_NOTICED,
-        check: generations::silence_is_noticed,
+        kinds: silence::SILENCE_IS_NOTICED,
+        check: silence::silence_is_noticed,
     },
     Property {
         name: "refusals_pass",
@@ -361,7 +374,7 @@ pub(super) const OWN: &[Property] = &[
     },
     Property {
         name: "http_limits_hold",
-        doc: "the server refuses a whole body exactly if it is longer than the limit, and no request as late before its deadline, and a connection has only so many HTTP requests at a time",
+        doc: "the server refuses a whole body exactly if it is longer than the limit, and no request as late before its deadline, follows exactly so many redirects, and a connection has only so many HTTP requests at a time",
         kinds: http_bounds::HTTP_LIMITS_HOLD,
         check: http_bounds::http_limits_hold,
     },
@@ -378,51 +391,6 @@ pub(super) const OWN: &[Property] = &[
         check: unfollowed::unfollowed_run_on,
     },
 ];
-
-/// Every recorded observation is a violation, except an exit that follows the real end of the
-/// process, with the number that the server gave it.
-fn in_sequence(cx: &CheckContext<'_>) -> Vec<Violation> {
-    let mut exits: BTreeSet<(String, u64)> = BTreeSet::new();
-    let mut ended: BTreeSet<&Stream> = BTreeSet::new();
-    let mut found = Vec::new();
-    for event in judged(cx) {
-        match &event.what {
-            EventKind::Milestone { name: "exec.process.exited", fields } => {
-                exits.extend(exited(fields))
-            }
-            EventKind::Observed { stream, saw } if !http::is_of_a_request(saw) => {
-                let place = match saw.downcast_ref() {
-                    Some(ExecObservation::ExitAt(seq)) => Some(*seq),
-                    _ => None,
-                };
-                let in_place = place.is_some_and(|seq| {
-                    exits.contains(&(records::declared(&stream.0).to_owned(), seq))
-                });
-                let kind = match place {
-                    Some(_) if has_puppet(cx) => None,
-                    Some(_) if in_place && ended.contains(stream) => None,
-                    Some(_) if in_place => Some(&STILL_RAN),
-                    _ => Some(&OUT_OF_PLACE),
-                };
-                let of_kind =
-                    |kind| Violation::new("in_sequence", stream, event.at, kind, fields! { saw });
-                found.extend(kind.map(of_kind));
-            }
-            EventKind::Ended { stream, .. } => drop(ended.insert(stream)),
-            _ => {}
-        }
-    }
-    found.truncate(5);
-    found
-}
-
-/// The process that exited, and the number of its exit event, from the server's milestone.
-fn exited(fields: &[(&'static str, MilestoneValue)]) -> Option<(String, u64)> {
-    Some((
-        MilestoneValue::text(fields, "process")?.to_owned(),
-        MilestoneValue::number(fields, "seq")?,
-    ))
-}
 
 /// Returns whether an effect on this target is the start of a process.
 fn is_start(target: &str) -> bool {

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use futures_util::Stream as Pieces;
 use futures_util::stream::unfold;
 use http_body_util::{Either, Empty, StreamBody};
-use hyper::body::{Frame, Incoming};
+use hyper::body::{Body, Frame, Incoming};
 use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, HeaderName, HeaderValue, LOCATION};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -52,7 +52,7 @@ pub(super) const COMPLETE: &str = "complete";
 pub(super) const BROKEN_OFF: &str = "broken off";
 
 /// How many redirects an exec server follows.
-const MAX_REDIRECTS: u64 = 10;
+pub(super) const MAX_REDIRECTS: u64 = 10;
 
 /// The longest time that a redirect takes: two round trips over a long link.
 const HOP: Duration = Duration::from_millis(500);
@@ -314,6 +314,11 @@ async fn answer(
     };
     if asked.call.is_some() && request.method() != method.name() {
         host.record.observed(&asked.stream, ExecObservation::OtherMethod);
+    }
+    // The body of a user is the name of its stream.
+    let length = if method == WebMethod::Get { 0 } else { asked.stream.0.len() as u64 };
+    if asked.call.is_some() && request.body().size_hint().exact() != Some(length) {
+        host.record.observed(&asked.stream, ExecObservation::OtherBody);
     }
     let posts = request.method() == Method::POST;
     let target = asked.target(&setup, posts);

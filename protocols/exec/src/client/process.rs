@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use reknit_seams::milestone;
+use reknit_seams::{defect, milestone};
 use tokio::sync::watch;
 
 use super::Failure;
@@ -126,7 +126,8 @@ impl Process {
     /// may have been killed. And the errors of every call.
     pub async fn terminate(&self) -> Result<bool, Failure> {
         let params = TerminateParams { process_id: self.id().to_owned() };
-        self.call(RetryPolicy::Other, method::TERMINATE, &params, Duration::ZERO)
+        let kind = if defect!(TerminateRepeated) { RetryPolicy::Read } else { RetryPolicy::Other };
+        self.call(kind, method::TERMINATE, &params, Duration::ZERO)
             .await
             .map(|TerminateResult { running }| running)
     }

@@ -233,6 +233,7 @@ impl Fetch {
         driver: &mut JoinSet<()>,
     ) -> Result<Response<Incoming>, Failed> {
         let most = if defect!(RedirectsUnbounded) { usize::MAX } else { MAX_REDIRECTS };
+        let most = most - usize::from(defect!(LastRedirectRefused));
         for _ in 0..=most {
             let response = self.send_to(&hop, driver).await?;
             let next = match self.redirects {

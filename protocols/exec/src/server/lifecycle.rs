@@ -159,7 +159,11 @@ impl ProcessTask {
                     Err(_) => return,
                 },
             };
-            drained.advance(count);
+            // What was read before the exit left room in the pipe for as much.
+            let of_exit = if drained.has_exited() { count } else { 0 };
+            if defect!(CountedBeforeNumbered) {
+                drained.advance(of_exit);
+            }
             point!("exec.server.read-output").await;
             if count == 0 {
                 return self.notify(|session, run| session.stream_ended(run, Instant::now()));
@@ -169,6 +173,10 @@ impl ProcessTask {
             self.with(|session, run| {
                 session.produced(run, stream, Bytes::copy_from_slice(&buffer))
             });
+            // Only now: an exit that waits for these bytes would otherwise get its number first.
+            if !defect!(CountedBeforeNumbered) {
+                drained.advance(of_exit);
+            }
             // Output may arrive in a burst; let the sending task run in between.
             yield_now().await;
         }
@@ -261,7 +269,8 @@ impl Drain {
     }
 
     fn stream(&self) -> DrainingStream<'_> {
-        DrainingStream { drain: self, exited: self.exited.subscribe(), left: Some(PIPE) }
+        let left = if defect!(ExitBehindOneChunk) { CHUNK } else { PIPE };
+        DrainingStream { drain: self, exited: self.exited.subscribe(), left: Some(left) }
     }
 
     /// The process has exited.
@@ -291,16 +300,16 @@ impl DrainingStream<'_> {
         }
     }
 
-    /// Counts bytes that were read; 0 is the end of the stream.
+    /// Whether the process has exited.
+    fn has_exited(&self) -> bool {
+        *self.exited.borrow()
+    }
+
+    /// Counts bytes that were read after the exit, and that have their number.
     fn advance(&mut self, count: usize) {
-        if count == 0 {
-            return self.finish();
-        }
-        if *self.exited.borrow() {
-            self.left = self.left.map(|left| left.saturating_sub(count));
-            if self.left == Some(0) {
-                self.finish();
-            }
+        self.left = self.left.map(|left| left.saturating_sub(count));
+        if self.left == Some(0) {
+            self.finish();
         }
     }
 

@@ -56,6 +56,7 @@ impl RequestError {
             Self::StillAttached(_) => code::STILL_ATTACHED,
             Self::NotInitialized | Self::NotReady | Self::InitializedTwice => code::INVALID_REQUEST,
             Self::UnknownSession(_) | Self::Resumed => code::INVALID_REQUEST,
+            Self::UnknownProcess(_) if defect!(UnknownIsInternal) => code::INTERNAL,
             Self::UnknownProcess(_)
             | Self::Starting(_)
             | Self::Duplicate(_)

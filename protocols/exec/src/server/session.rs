@@ -196,8 +196,11 @@ impl Session {
             let lease = Lease::begin(now, self.limits.detached_lifetime);
             self.attachment.detach(self.attachment.by().unwrap_or(by), lease);
         }
-        self.last_attach_attempt = now; // also if the attach fails: the client may have missed earlier events
-        self.attachment.attach(by, owed, now)?;
+        let attached = self.attachment.attach(by, owed, now);
+        if attached.is_ok() || !defect!(RefusedAttachCountsNot) {
+            self.last_attach_attempt = now; // also if the attach fails: the client may have missed earlier events
+        }
+        attached?;
         self.window = window;
         if window.is_none() && !defect!(PausedForever) {
             // This client reports nothing, so nothing may wait for its reports.

@@ -69,7 +69,7 @@ impl WriteIds {
     /// Forgets the ids of all connections but this one.
     pub(super) fn keep_only(&mut self, conn: ConnId) {
         if !defect!(WriteIdsForgotten) {
-            self.answers.retain(|_, answer| answer.conn == conn);
+            self.answers.retain(|_, answer| (answer.conn == conn) != defect!(OwnWriteIdsForgotten));
         }
     }
 

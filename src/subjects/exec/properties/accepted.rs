@@ -10,14 +10,15 @@ use std::time::Duration;
 
 use super::served::UserOperation;
 use super::targets::Targets;
-use crate::history::{Answer, Call, EventKind, Nature, Time};
+use crate::history::{Answer, Call, EventKind, Nature, ProcessOutcome, Time};
+use crate::process::KILL;
 use crate::property::path::NEVER;
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation, ViolationFields};
 use crate::schedule::Fault;
 use crate::subjects::exec::answers::WasRunning;
 use crate::subjects::judging::{has_puppet, is_of_the_network, judged};
-use crate::world::process::{Input, PIPE, Setup, TABLE};
+use crate::world::process::{Input, PIPE, ProcessEnd, Setup, TABLE};
 
 kinds! {
     pub(super) INPUT_ARRIVES;
@@ -32,6 +33,7 @@ kinds! {
 kinds! {
     pub(super) TERMINATES_TELL_TRUTH;
     STILL_RAN = "still-ran": "{subject:}the answer at {answered} was that {process} did not run, but it still ran {moment}";
+    KILLED_BY_IT = "killed-by-it": "{subject:}the answer at {answered} was that {process} did not run, but only this call can have killed it {moment}";
     RAN_NO_MORE = "ran-no-more": "{subject:}the answer at {answered} was that {process} ran, but it had ended at {ended}, before the user asked";
 }
 
@@ -50,6 +52,8 @@ struct Truth<'a> {
     effects: BTreeSet<Call>,
     /// The real end of each process.
     ends: BTreeMap<&'a str, Time>,
+    /// The processes that a kill ended.
+    killed: BTreeSet<&'a str>,
     /// The bytes that each process read or printed.
     bytes: BTreeMap<&'a str, usize>,
     /// The faults of hosts and processes: when each began, and when its effect ended.
@@ -89,8 +93,11 @@ impl<'a> Truth<'a> {
                     }
                 }
                 EventKind::Effect { call, .. } => drop(truth.effects.insert(*call)),
-                EventKind::Ended { stream, .. } => {
+                EventKind::Ended { stream, outcome } => {
                     truth.ends.entry(&stream.0).or_insert(event.at);
+                    if outcome.downcast_ref() == Some(&ProcessOutcome::Signal(KILL)) {
+                        truth.killed.insert(&stream.0);
+                    }
                 }
                 EventKind::Produced { stream, bytes } => {
                     *truth.bytes.entry(cx.guarantees.whole(stream)).or_default() += bytes.len();
@@ -124,6 +131,18 @@ impl<'a> Truth<'a> {
             );
         (due < until && self.ends.get(call.process).is_none_or(|end| *end > due)).then_some(due)
     }
+}
+
+/// Returns whether a call is the only cause that can have killed its process: the process did not kill
+/// itself, and its user started and terminated no other process of this name.
+fn is_only_killer(cx: &CheckContext<'_>, truth: &Truth<'_>, call: &AnsweredCall<'_>) -> bool {
+    let count = |verb: &str| {
+        let its = truth.targets.asked.values().filter(|asked| asked.verb() == verb);
+        its.filter(|asked| asked.is_about_the_process_of(&call.asked)).count()
+    };
+    let kills_itself = setup(cx, &call.asked).exit.0 == ProcessEnd::Signal(KILL);
+    let is_alone = count("start") == 1 && count("terminate") == 1;
+    truth.killed.contains(call.process) && is_alone && !kills_itself
 }
 
 /// Returns whether the effect of a fault outlasts it: a closed pipe stays closed, and a host that died
@@ -204,6 +223,9 @@ pub(super) fn terminates_tell_truth(cx: &CheckContext<'_>) -> Vec<Violation> {
             (false, Some(ended)) if ended > call.at => {
                 Some(violation(&STILL_RAN, ViolationFields::default()))
             }
+            (false, Some(ended)) if ended >= call.asked.at && is_only_killer(cx, &truth, call) => {
+                Some(violation(&KILLED_BY_IT, ViolationFields::default()))
+            }
             _ => None,
         }
     });
@@ -212,9 +234,11 @@ pub(super) fn terminates_tell_truth(cx: &CheckContext<'_>) -> Vec<Violation> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::super::tests::{started, violations};
     use super::*;
-    use crate::history::{Class, ProcessOutcome};
+    use crate::history::Class;
     use crate::property::scripted::ScriptedRun;
     use crate::schedule::{Fault, Host, faults};
 
@@ -254,7 +278,8 @@ mod tests {
         let ended = |running, ms| ended(said(running), ms);
         let found = |scripted: &ScriptedRun| violations(scripted, terminates_tell_truth);
         assert!(found(&ended(true, 2_050)).is_empty());
-        assert!(found(&ended(false, 2_050)).is_empty());
+        let exited = said(false).ended("p1", 2_050, ProcessOutcome::Exit(0));
+        assert!(found(&exited).is_empty());
         assert_eq!(
             found(&ended(false, 2_101)),
             [
@@ -275,6 +300,31 @@ mod tests {
             ]
         );
         assert!(found(&early(false, 3_000)).is_empty());
+    }
+
+    #[test]
+    fn a_terminate_that_killed_a_process_says_that_it_ran() {
+        let said = |running| call("terminate").answered(2, 2_100, WasRunning(running));
+        let killed = |run, ms| ended(run, ms);
+        let found = |run: &ScriptedRun| violations(run, terminates_tell_truth);
+        assert_eq!(
+            found(&killed(said(false), 2_050)),
+            [
+                "call 2: the answer at 2.100 s was that p1 did not run, but only this call can have killed it (at 2.100 s)"
+            ]
+        );
+        assert!(found(&killed(said(true), 2_050)).is_empty());
+        assert!(found(&killed(said(false), 1_999)).is_empty(), "it was killed before");
+        let exited = said(false).ended("p1", 2_050, ProcessOutcome::Exit(0));
+        assert!(found(&exited).is_empty());
+        let p1 = r#"{"process":"p1"}"#;
+        for verb in ["terminate", "start"] {
+            let other = said(false).asked_as(3, 1_900, Class::InFlight, verb, p1);
+            assert!(found(&killed(other, 2_050)).is_empty(), "{verb}");
+        }
+        let mut kills_itself = killed(said(false), 2_050);
+        kills_itself.plan.setup.insert("process".into(), json!({ "p1": { "exit": "signal" } }));
+        assert!(found(&kills_itself).is_empty());
     }
 
     #[test]

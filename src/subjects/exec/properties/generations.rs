@@ -8,11 +8,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::history::{Connection, Event, EventKind, Nature, Side, Time};
-use crate::property::path::NEVER;
+use crate::history::{Connection, Event, EventKind, Side, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{About, CheckContext, Violation, ViolationFields};
-use crate::schedule::{Fault, MilestoneValue};
+use crate::schedule::MilestoneValue;
 use crate::subjects::exec::network_fault::NetworkFault;
 use crate::subjects::judging::{has_puppet, host, judged};
 
@@ -42,21 +41,6 @@ kinds! {
 }
 
 kinds! {
-    pub(super) SILENCE_IS_NOTICED;
-    NOTICED_LATE = "noticed-late": "{subject} was still open at {at}, although its client had received nothing since {since}";
-}
-
-kinds! {
-    pub(super) ATTEMPTS_ARE_ANSWERED;
-    GIVEN_UP = "given-up": "the client abandoned an attempt, although no fault delayed the response {moment}";
-}
-
-kinds! {
-    pub(super) ATTACHED_ARE_HEARD;
-    UNHEARD = "unheard": "{subject} was attached at {attached}, but its client never received the response";
-}
-
-kinds! {
     pub(super) ANSWERS_COUNT;
     CUT_OFF = "cut-off": "request {request} of {subject} was answered, but its client reported it as cut off {moment}";
 }
@@ -66,14 +50,14 @@ const LIVES: [&str; 2] =
     ["the server reported the connection closed", "the server sent an invalid message"];
 
 /// A milestone about one connection of a client.
-struct ConnMilestone<'a> {
-    name: &'a str,
-    conn: u64,
+pub(super) struct ConnMilestone<'a> {
+    pub(super) name: &'a str,
+    pub(super) conn: u64,
     fields: &'a [(&'static str, MilestoneValue)],
 }
 
 impl<'a> ConnMilestone<'a> {
-    fn of(event: &'a Event) -> Option<Self> {
+    pub(super) fn of(event: &'a Event) -> Option<Self> {
         let EventKind::Milestone { name, fields } = &event.what else { return None };
         Some(Self { name, conn: MilestoneValue::number(fields, "conn")?, fields })
     }
@@ -90,7 +74,7 @@ fn conn_of(milestone: &ConnMilestone<'_>) -> About {
 }
 
 /// The connection with this number in product code, from 1; 0 is none.
-fn connection<'a>(cx: &CheckContext<'a>, number: u64) -> Option<&'a Connection> {
+pub(super) fn connection<'a>(cx: &CheckContext<'a>, number: u64) -> Option<&'a Connection> {
     cx.history.conns.get(usize::try_from(number).ok()?.checked_sub(1)?)
 }
 
@@ -301,165 +285,8 @@ pub(super) fn kept_while_healthy(cx: &CheckContext<'_>) -> Vec<Violation> {
     found
 }
 
-/// How much the recorded times may differ from the client's clock.
-const MOMENT: Duration = Duration::from_millis(500);
-
-/// A client gives up a connection when it has received nothing for its detection time, or when the
-/// attempt takes too long. A write that continues after it had to wait for room is a sign of life, too.
-/// A client with a held task notices the silence later, and may read late what has arrived. A client that
-/// is closed says goodbye for a moment. A host that died keeps its connections.
-pub(super) fn silence_is_noticed(cx: &CheckContext<'_>) -> Vec<Violation> {
-    let until = Time::from(cx.plan.horizon).min(cx.history.end);
-    let mut stands_still: Vec<(usize, &str, Time, Time)> = Vec::new();
-    let mut excused: BTreeSet<&str> = BTreeSet::new();
-    for event in judged(cx) {
-        match &event.what {
-            EventKind::FaultBegan { fault, what, scope, .. }
-                if matches!(**what, Fault::Hold { .. }) =>
-            {
-                let hosts = scope.hosts.iter().map(|host| host.as_str());
-                stands_still.extend(hosts.map(|host| (*fault, host, event.at, NEVER)));
-            }
-            EventKind::FaultEnded { fault } => {
-                let its = stands_still.iter_mut().filter(|(held, ..)| held == fault);
-                its.for_each(|(.., over)| *over = event.at);
-            }
-            EventKind::Asked { operation, .. } if operation.verb == "close-client" => {
-                excused.insert(host(event));
-            }
-            EventKind::Died { .. } => drop(excused.insert(host(event))),
-            _ => {}
-        }
-    }
-    let is_client = |host: &str| {
-        !cx.servers.contains(&host) && !cx.plan.puppets.keys().any(|puppet| puppet.as_str() == host)
-    };
-    let own = cx.history.conns.iter().filter(|conn| is_client(conn.client.as_str()));
-    let late = own.filter_map(|conn| {
-        let client = conn.client.as_str();
-        let received = conn.received.0?;
-        let since = conn.unblocked.0.map_or(received, |unblocked| unblocked.max(received));
-        let silent = since + cx.guarantees.detection;
-        let at = silent.max(conn.opened + cx.guarantees.attempt) + MOMENT;
-        let is_late = at < until && conn.over.0.is_none_or(|over| over > at);
-        let is_held = || {
-            stands_still
-                .iter()
-                .any(|(_, held, began, over)| *held == client && *began <= at && *over >= since)
-        };
-        (is_late && !excused.contains(client) && !is_held()).then(|| {
-            let data = fields! { at, since };
-            Violation::new("silence_is_noticed", conn.name.as_str(), at, &NOTICED_LATE, data)
-        })
-    });
-    late.take(5).collect()
-}
-
 /// The maximum output, in bytes, for which a catch-up takes only a few round trips.
 pub(super) const LITTLE: usize = 32 << 10;
-
-/// A client must not give up an attempt as unanswered if the network had no fault in the attempt's
-/// last moments. These last a few round trips, which is enough for any answer. The property checks
-/// only attempts during which there was no fault other than held tasks: a dead host cannot answer,
-/// and a delayed packet remains late after the fault's end.
-pub(super) fn attempts_are_answered(cx: &CheckContext<'_>) -> Vec<Violation> {
-    if !cx.plan.puppets.is_empty() {
-        return Vec::new();
-    }
-    let enough = cx.plan.latency.1 * 4 + Duration::from_millis(500);
-    let mut network_fault = NetworkFault::default();
-    // The faults in force other than holds, and the hosts whose current attempt has seen none of
-    // them.
-    let mut in_force: BTreeSet<usize> = BTreeSet::new();
-    let mut unharmed: BTreeSet<&str> = BTreeSet::new();
-    let mut found = Vec::new();
-    for event in judged(cx) {
-        network_fault.pass(event);
-        match &event.what {
-            EventKind::Died { .. } => unharmed.clear(),
-            EventKind::FaultBegan { fault, what, nature, .. }
-                if *nature != Nature::Harmless && !matches!(**what, Fault::Hold { .. }) =>
-            {
-                in_force.insert(*fault);
-                unharmed.clear();
-            }
-            EventKind::FaultEnded { fault } => drop(in_force.remove(fault)),
-            EventKind::Milestone { name: "exec.client.recovering", .. } if in_force.is_empty() => {
-                unharmed.insert(host(event));
-            }
-            EventKind::Milestone { name: "exec.client.attempt-failed", fields } => {
-                let was_unharmed = unharmed.remove(host(event));
-                // The next attempt begins here.
-                unharmed.extend(in_force.is_empty().then_some(host(event)));
-                let unanswered = MilestoneValue::text(fields, "why") == Some("given up");
-                let calm = network_fault.in_force == 0
-                    && network_fault.last.is_some_and(|at| at + enough < event.at);
-                if was_unharmed && unanswered && calm && network_fault.printed <= LITTLE {
-                    let (host, data) = (event.host.as_ref(), ViolationFields::default());
-                    found.push(Violation::new(
-                        "attempts_are_answered",
-                        host,
-                        event.at,
-                        &GIVEN_UP,
-                        data,
-                    ));
-                }
-            }
-            _ => {}
-        }
-    }
-    found.truncate(5);
-    found
-}
-
-/// If the server has attached a connection, the client receives the server's answer, independent of
-/// earlier answers and later events. The property checks only connections that had no fault for as
-/// long as the answer takes, in runs with little output before it.
-pub(super) fn attached_are_answered(cx: &CheckContext<'_>) -> Vec<Violation> {
-    if !cx.plan.puppets.is_empty() {
-        return Vec::new();
-    }
-    let enough = cx.plan.latency.1 * 2 + Duration::from_millis(100);
-    let mut network_fault = NetworkFault::default();
-    let is_over = |of: u64, by: Time| {
-        connection(cx, of).is_none_or(|conn| conn.over.0.is_some_and(|over| over <= by))
-    };
-    let mut unheard: BTreeMap<u64, Time> = BTreeMap::new();
-    let mut found = Vec::new();
-    for event in judged(cx) {
-        unheard.retain(|conn, attached| {
-            let late = *attached + enough < event.at;
-            if late && network_fault.printed <= LITTLE && !is_over(*conn, *attached + enough) {
-                let (subject, at) =
-                    (About::Named(format!("connection {conn}")), *attached + enough);
-                found.push(Violation::new(
-                    "attached_are_answered",
-                    subject,
-                    at,
-                    &UNHEARD,
-                    fields! { attached: *attached },
-                ));
-            }
-            !late
-        });
-        network_fault.pass(event);
-        if network_fault.in_force > 0 || network_fault.last == Some(event.at) {
-            unheard.clear();
-        }
-        let Some(milestone) = ConnMilestone::of(event) else { continue };
-        match milestone.name {
-            "exec.server.attached" if network_fault.in_force == 0 => {
-                unheard.insert(milestone.conn, event.at);
-            }
-            "exec.client.initialized" | "exec.client.attempt-failed" | "exec.server.detached" => {
-                unheard.remove(&milestone.conn);
-            }
-            _ => {}
-        }
-    }
-    found.truncate(5);
-    found
-}
 
 /// An answer that was read before the connection's end counts: the client must not report its call
 /// as cut off. Runs with a puppet are excluded, because a puppet may answer a request that was not
@@ -660,29 +487,6 @@ mod tests {
         assert_eq!(with_pages(2, &["p1", "p2"], 100, 900), [""; 0]);
         assert_eq!(with_pages(2, &["p1", "p2"], 101, 900).len(), 1);
         assert_eq!(with_pages(2, &["p1", "p1", "p2"], 140, 900), [""; 0]);
-    }
-
-    #[test]
-    fn a_client_receives_the_answer_of_an_attach() {
-        let entry = |at, what| Event { at: Time(at), host: None, what };
-        let of = |what, at, fault_at| {
-            let mut events = vec![
-                entry(1_000, attached(1, 1)),
-                entry(at, what),
-                entry(fault_at, EventKind::Died { kernel: false }),
-                entry(1_200, detached(2)),
-            ];
-            events.sort_by_key(|event| event.at);
-            judge_events(attached_are_answered, events)
-        };
-        let wrong =
-            ["connection 1 was attached at 1.000 s, but its client never received the response"];
-        assert_eq!(
-            (of(initialized(1), 1_140, 900), of(initialized(1), 1_141, 900)),
-            (vec![], wrong.map(str::to_owned).into())
-        );
-        assert_eq!(of(initialized(2), 1_100, 900), wrong, "another connection");
-        assert_eq!(of(initialized(1), 1_150, 1_100), [""; 0], "something was in its way");
     }
 
     #[test]

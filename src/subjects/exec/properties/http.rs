@@ -29,6 +29,7 @@ kinds! {
 
 kinds! {
     pub(super) METHODS_ARE_KEPT;
+    OTHER_BODY = "other-body": "{subject:}the body of the request had another length than its user and the redirects demand {moment}";
     OTHER_METHOD = "other-method": "{subject:}the request had another method than its user and the redirects demand {moment}";
 }
 
@@ -171,6 +172,7 @@ pub(super) fn is_of_a_request(saw: &Data) -> bool {
         Some(
             ExecObservation::ForeignCredentials
                 | ExecObservation::OtherMethod
+                | ExecObservation::OtherBody
                 | ExecObservation::OtherHead
         )
     )
@@ -181,7 +183,10 @@ pub(super) fn credentials_stay(cx: &CheckContext<'_>) -> Vec<Violation> {
 }
 
 pub(super) fn methods_are_kept(cx: &CheckContext<'_>) -> Vec<Violation> {
-    observed(cx, &ExecObservation::OtherMethod, "methods_are_kept", &OTHER_METHOD)
+    let name = "methods_are_kept";
+    let mut found = observed(cx, &ExecObservation::OtherMethod, name, &OTHER_METHOD);
+    found.append(&mut observed(cx, &ExecObservation::OtherBody, name, &OTHER_BODY));
+    found
 }
 
 pub(super) fn responses_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {

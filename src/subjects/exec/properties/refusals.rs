@@ -1,7 +1,8 @@
 //! `refusals_are_true`: a call is refused only if its process or file is not there, or a limit binds.
 //!
 //! The property compares refusals with the outside world: the real ends of processes, the real
-//! changes of files, and the limits of the run. After the death of a host, it judges no refusal.
+//! changes of files, and the limits of the run. After the death of a host, it judges no refusal. A client
+//! acts on the code of a refusal, so each refusal has the code of its reason.
 //! `ids_are_own` judges the refusal of a taken id, and `processes_fail_truly` the failure of a whole
 //! process because of a gap. A process also fails if its own read has no answer; `justified_failure`
 //! judges that failure.
@@ -22,6 +23,7 @@ use crate::world::process::{Setup, TABLE};
 use reknit_exec::client::Failure;
 use reknit_exec::limits::{ClientLimits, ServerLimits};
 use reknit_exec::server::CHUNK;
+use reknit_exec::wire::code;
 use reknit_exec::wire::process::WriteStatus;
 
 kinds! {
@@ -30,6 +32,7 @@ kinds! {
     NOT_STARTED = "not-started": "{subject:}the start was refused ({answer}), although the process can be started and no limit was reached {moment}";
     WAS_READ = "was-read": "{subject:}the write was refused ({answer}), although the process read its line {moment}";
     FILE_REFUSED = "file-refused": "{subject:}it was refused ({answer}), although nothing prevents it and no limit was reached {moment}";
+    OTHER_CODE = "other-code": "{subject:}it was refused with the code {code} ({answer}), but this refusal has the code {wanted} {moment}";
     FILE_IS_THERE = "file-is-there": "{subject:}it was refused ({answer}), although the file was written at {written} and never removed {moment}";
 }
 
@@ -41,6 +44,17 @@ const STDIN: &str = "/stdin";
 
 /// The start of a refusal for lack of room.
 const TOO_MANY: &str = "too many ";
+
+/// The codes of refusals, by the start of their messages.
+const CODES: [(&str, i64); 7] = [
+    ("unknown process id ", code::INVALID_REQUEST),
+    ("process id ", code::INVALID_REQUEST),
+    ("start was cancelled", code::INVALID_REQUEST),
+    ("the process could not be started: ", code::INTERNAL),
+    ("the request failed: ", code::INTERNAL),
+    (TOO_MANY, code::INTERNAL),
+    ("entity not found", code::NOT_FOUND),
+];
 
 /// More bytes than the requests of a user have in a random run. A lower limit of waiting bytes excuses
 /// a refusal for lack of room.
@@ -88,6 +102,7 @@ pub(super) fn refusals_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
         .collect();
     let mut truth = Truth::default();
     let mut found = read_all_the_same(cx);
+    found.extend(with_another_code(cx));
     for event in judged(cx) {
         match &event.what {
             EventKind::Answered { call, answer: answer @ Answer::Refused(_) } if !truth.died => {
@@ -194,6 +209,25 @@ fn read_all_the_same(cx: &CheckContext<'_>) -> Vec<Violation> {
         _ => None,
     });
     refused.collect()
+}
+
+/// Returns a violation for each refusal that has another code than its message demands.
+fn with_another_code(cx: &CheckContext<'_>) -> Vec<Violation> {
+    let wrong = judged(cx).filter_map(|event| {
+        let EventKind::Answered { call, answer } = &event.what else { return None };
+        let Failure::Refused { code, message } = &answer.refusal::<ExecFailure>()?.0 else {
+            return None;
+        };
+        let wanted = demanded(message).filter(|wanted| wanted != code)?;
+        let data = fields! { code: code.to_string(), answer, wanted: wanted.to_string() };
+        Some(Violation::new("refusals_are_true", *call, event.at, &OTHER_CODE, data))
+    });
+    wrong.collect()
+}
+
+/// Returns the code that the message of a refusal demands, if it is known.
+fn demanded(message: &str) -> Option<i64> {
+    CODES.iter().find(|(start, _)| message.starts_with(start)).map(|(_, code)| *code)
 }
 
 impl<'a> Truth<'a> {
@@ -352,7 +386,28 @@ mod tests {
     }
 
     fn says(message: &str) -> Failure {
-        Failure::Refused { code: -32600, message: message.to_owned() }
+        let code = demanded(message).unwrap_or(code::INVALID_REQUEST);
+        Failure::Refused { code, message: message.to_owned() }
+    }
+
+    #[test]
+    fn a_refusal_has_the_code_of_its_message() {
+        let found = |code, message: &str| {
+            let read =
+                call("read", r#"{"process":"p1"}"#).ended("p1", 2_050, ProcessOutcome::Exit(0));
+            let why = Failure::Refused { code, message: message.to_owned() };
+            violations(&refused(read, 2_100, why), refusals_are_true)
+        };
+        assert_eq!(found(-32600, "unknown process id p1"), [""; 0]);
+        assert_eq!(
+            found(-32603, "unknown process id p1"),
+            [
+                "call 2: it was refused with the code -32603 (refused: the server refused: unknown process id p1 (-32603)), but this refusal has the code -32600 (at 2.100 s)"
+            ]
+        );
+        assert_eq!(found(-32603, "the request failed: lost"), [""; 0]);
+        assert_eq!(found(-32600, "the request failed: lost").len(), 1);
+        assert_eq!(found(-32000, "another message"), [""; 0]);
     }
 
     fn call(verb: &str, fields: &str) -> ScriptedRun {

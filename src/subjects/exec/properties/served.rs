@@ -2,7 +2,8 @@
 //!
 //! - A read that may wait is answered when there is a new event: not before, and not only at its
 //!   deadline. Without one, it is answered when its wait is over.
-//! - A closed process can be read until its user has been attached for long enough.
+//! - A closed process can be read until its user has been attached for long enough. An attempt to attach
+//!   begins that time anew, also if it is refused.
 //! - A process id is taken only within its own session.
 //!
 //! If the history does not determine a time to the millisecond, these properties decide in favour
@@ -10,10 +11,10 @@
 //! the last event, or if the same connection has already delivered it to the user. The last event of a
 //! process whose output waits for a slow user comes only when that user has read on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::generations::LITTLE;
+use super::generations::{LITTLE, connection};
 use crate::history::{Call, Event, EventKind, Time};
 use crate::property::path::{NEVER, Requests, turn_behind};
 use crate::property::violation::{fields, kinds};
@@ -44,6 +45,7 @@ kinds! {
 kinds! {
     ATTACHED_SINCE = "since": "its client was attached only since {since}";
     NOBODY = "nobody": "no client was attached";
+    REFUSED_AT = "refused-at": "the server refused its client at {refused}, which may have missed events";
 }
 
 kinds! {
@@ -365,8 +367,16 @@ pub(super) fn reads_wait(cx: &CheckContext<'_>) -> Vec<Violation> {
 pub(super) fn closed_are_kept(cx: &CheckContext<'_>) -> Vec<Violation> {
     let kept = server_limits(&cx.plan.limits.over(LIMITS)).closed_retention;
     let mut attached: BTreeMap<u64, Time> = BTreeMap::new();
+    // When the server last refused each client because of its earlier connection. A client that died may
+    // have another session since.
+    let mut refused: BTreeMap<&str, Time> = BTreeMap::new();
+    let mut died: BTreeSet<&str> = BTreeSet::new();
+    let client = |conn| connection(cx, conn).map(|conn| conn.client.as_str());
     let mut found = Vec::new();
     for event in judged(cx) {
+        if let EventKind::Died { .. } = event.what {
+            died.insert(host(event));
+        }
         let (EventKind::Milestone { name, fields } | EventKind::Point { name, fields, .. }) =
             &event.what
         else {
@@ -375,10 +385,23 @@ pub(super) fn closed_are_kept(cx: &CheckContext<'_>) -> Vec<Violation> {
         let Some(conn) = MilestoneValue::number(fields, "conn") else { continue };
         match *name {
             "exec.server.attach.unlocked" => drop(attached.insert(conn, event.at)),
+            "exec.server.refused-still-attached" => {
+                refused.extend(client(conn).map(|client| (client, event.at)));
+            }
             "exec.process.forgotten" => {
                 let process = MilestoneValue::text(fields, "process").unwrap_or_default();
+                // A puppet may use several sessions.
+                let is_judged =
+                    |client: &&str| cx.plan.puppets.is_empty() && !died.contains(client);
+                let again = client(conn).filter(is_judged);
+                let again = again.and_then(|client| refused.get(client));
                 let attached = match attached.get(&conn) {
-                    Some(since) if *since + kept <= event.at => continue,
+                    Some(since) if *since + kept <= event.at => match again {
+                        Some(refused) if *refused + kept > event.at => {
+                            Phrase::new(&REFUSED_AT, fields! { refused })
+                        }
+                        _ => continue,
+                    },
                     Some(since) => Phrase::new(&ATTACHED_SINCE, fields! { since }),
                     None => Phrase::new(&NOBODY, ViolationFields::default()),
                 };

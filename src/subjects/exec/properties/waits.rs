@@ -8,14 +8,15 @@
 //! task of its host is held.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
+use super::held_tasks::HeldTasks;
 use super::served::UserOperation;
+use super::silence::MOMENT;
 use crate::history::{Call, Event, EventKind, Time};
 use crate::property::path::NEVER;
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation};
-use crate::schedule::{Fault, Host, Plan};
+use crate::schedule::Plan;
 use crate::subjects::exec::answers::ExecFailure;
 use crate::subjects::exec::body;
 use crate::subjects::exec::limits::{LIMITS, client_limits};
@@ -29,9 +30,6 @@ kinds! {
     TOO_LATE = "too-late": "{subject:}it still waited at {at}, although its wait was over at {over}";
 }
 
-/// How much the recorded times may differ from the client's clock.
-const MOMENT: Duration = Duration::from_millis(500);
-
 /// How many times as many calls as its user makes a client must have places for. Some operations send
 /// one request after the other.
 const PLACES: u64 = 4;
@@ -44,16 +42,14 @@ struct OpenCalls<'a> {
     requests: BTreeMap<&'a str, u64>,
     /// The last outcome of a start, by host and process.
     started: BTreeMap<(&'a str, &'a str), Time>,
-    /// The hosts with held tasks, by the number of the fault.
-    held: BTreeMap<usize, &'a [Host]>,
-    /// Until when a task of each host was held.
-    stood_still: BTreeMap<&'a str, Time>,
+    held_tasks: HeldTasks<'a>,
     limits: ClientLimits,
 }
 
 impl<'a> OpenCalls<'a> {
     /// Processes an event. Returns the call that has its outcome.
     fn pass(&mut self, event: &'a Event) -> Option<(Call, UserOperation<'a>)> {
+        self.held_tasks.pass(event);
         match &event.what {
             EventKind::Asked { .. } => {
                 let (call, asked) = UserOperation::of(event)?;
@@ -69,20 +65,6 @@ impl<'a> OpenCalls<'a> {
                 }
                 return Some((*call, asked));
             }
-            EventKind::FaultBegan { fault, what, scope, .. }
-                if matches!(**what, Fault::Hold { .. }) =>
-            {
-                self.held.insert(*fault, &scope.hosts);
-                let hosts = scope.hosts.iter().map(|host| (host.as_str(), NEVER));
-                self.stood_still.extend(hosts);
-            }
-            EventKind::FaultEnded { fault } => {
-                for host in self.held.remove(fault).into_iter().flatten() {
-                    let is_held = self.held.values().any(|hosts| hosts.contains(host));
-                    let until = if is_held { NEVER } else { event.at };
-                    self.stood_still.insert(host.as_str(), until);
-                }
-            }
             EventKind::Died { .. } => self.open.retain(|_, asked| asked.host != host(event)),
             _ => {}
         }
@@ -97,7 +79,7 @@ impl<'a> OpenCalls<'a> {
         );
         let requests = self.requests.get(asked.host).copied().unwrap_or_default();
         let has_places = requests.saturating_mul(PLACES) < self.limits.calls as u64;
-        let stood_still = self.stood_still.get(asked.host).is_some_and(|until| *until >= asked.at);
+        let stood_still = self.held_tasks.was_held_between(asked.host, asked.at, NEVER);
         let process = asked.process().map(|process| (asked.host, process));
         let started = process.and_then(|process| self.started.get(&process)).copied();
         let wait = self.limits.call_wait + body::wait(plan, asked.operation);
@@ -111,7 +93,6 @@ impl<'a> OpenCalls<'a> {
 pub(super) fn waits_are_whole(cx: &CheckContext<'_>) -> Vec<Violation> {
     let limits = client_limits(&cx.plan.limits.over(LIMITS));
     let call_wait = limits.call_wait;
-    let mut asked: BTreeMap<Call, UserOperation<'_>> = BTreeMap::new();
     let mut calls = OpenCalls { limits, ..OpenCalls::default() };
     let mut found = Vec::new();
     let late = |call: Call, over: Time| {
@@ -119,27 +100,20 @@ pub(super) fn waits_are_whole(cx: &CheckContext<'_>) -> Vec<Violation> {
         Violation::new("waits_are_whole", call, over + MOMENT, &TOO_LATE, data)
     };
     for event in judged(cx) {
-        if let Some((call, asked)) = calls.pass(event) {
-            found.extend(calls.over(cx.plan, &asked, event.at).map(|over| late(call, over)));
-        }
-        match &event.what {
-            EventKind::Asked { .. } => asked.extend(UserOperation::of(event)),
-            EventKind::Failed { call, reason } if ExecFailure::is(reason, &Failure::Unanswered) => {
-                // A subscription fails with its process, and that with an earlier call.
-                let asked = asked
-                    .get(call)
-                    .filter(|asked| !matches!(asked.verb(), "read-events" | "read-stream"));
-                let Some(asked) = asked else { continue };
-                let own = match asked.verb() {
-                    "read" | "http" => asked.wait(),
-                    _ => Default::default(),
-                };
-                let (waited, least) = (event.at.since(asked.at), call_wait + own);
-                let data = fields! { waited, least };
-                let violation = Violation::new("waits_are_whole", *call, event.at, &TOO_SOON, data);
-                found.extend((waited < least).then_some(violation));
-            }
-            _ => {}
+        let Some((call, asked)) = calls.pass(event) else { continue };
+        found.extend(calls.over(cx.plan, &asked, event.at).map(|over| late(call, over)));
+        let EventKind::Failed { reason, .. } = &event.what else { continue };
+        // A subscription fails with its process, and that with an earlier call.
+        let is_own = !matches!(asked.verb(), "read-events" | "read-stream");
+        if is_own && ExecFailure::is(reason, &Failure::Unanswered) {
+            let own = match asked.verb() {
+                "read" | "http" => asked.wait(),
+                _ => Default::default(),
+            };
+            let (waited, least) = (event.at.since(asked.at), call_wait + own);
+            let data = fields! { waited, least };
+            let violation = Violation::new("waits_are_whole", call, event.at, &TOO_SOON, data);
+            found.extend((waited < least).then_some(violation));
         }
     }
     let until = Time::from(cx.plan.horizon).min(cx.history.end);

@@ -80,6 +80,9 @@ impl Core {
                 Some(failure) => call.end(Err(failure)),
                 None => self.dispatch(ticket, call, now),
             }
+            if defect!(FlushSendsOneCall) {
+                return;
+            }
         }
     }
 
@@ -335,6 +338,9 @@ impl Core {
             method::HTTP_BODY => self.body_reported(read(params)?, now),
             method::MISSING_CHANGED => {
                 let MissingChanged { watch_id } = read(params)?;
+                if defect!(ChangeEndsAllWatches) {
+                    self.watches.values().for_each(WatchSender::report);
+                }
                 if let Some(watch) = self.watches.remove(&watch_id) {
                     watch.report();
                 }
@@ -356,6 +362,8 @@ impl Core {
 
     fn process_reported(&mut self, id: &str, seq: u64, what: ProcessEvent, now: Instant) {
         let Some(generation) = self.current().map(|generation| generation.number) else { return };
+        let generation =
+            if defect!(EarlyEventsNameOldConnection) { self.installed } else { generation };
         let Some(process) = self.processes.get_mut(id) else { return };
         if process.stage == StartStage::Starting {
             // The event may belong to an older process with this id: a server can forget a process

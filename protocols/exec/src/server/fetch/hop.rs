@@ -128,7 +128,7 @@ impl Hop {
             body: self.body.clone(),
             url,
         };
-        if next.loses_body(status) {
+        if next.loses_body(status) || status.as_u16() >= 307 && defect!(RepeatedRequestLosesBody) {
             next.body = Bytes::new();
             OF_BODY.iter().for_each(|name| drop(next.headers.remove(name)));
         }

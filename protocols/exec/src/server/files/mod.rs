@@ -171,9 +171,10 @@ impl FileRequests {
 
     /// Starts each queued request that conflicts with no earlier one.
     fn start_all(&mut self) {
+        let most = if defect!(FileRequestsOneByOne) { 1 } else { AT_ONCE };
         let mut earlier: Vec<Footprint> = Vec::new();
         for queued in std::mem::take(&mut self.queue) {
-            let waits = self.started >= AT_ONCE
+            let waits = self.started >= most
                 || earlier.iter().any(|other| other.conflicts(&queued.footprint))
                 || self.running.conflicts(&queued.footprint);
             if waits {

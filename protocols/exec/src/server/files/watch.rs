@@ -65,7 +65,7 @@ impl Watches {
             let _ = sender.send(Outbound { text, answers: Some(bytes) }).await;
             if let Some(watch) = watch.filter(|_| watching) {
                 while watch.holds().await {
-                    sleep(PAUSE).await;
+                    sleep(if defect!(WatchLooksRarely) { PAUSE * 20 } else { PAUSE }).await;
                 }
                 let changed = MissingChanged { watch_id };
                 let _ = sender.send(outbound_notification(method::MISSING_CHANGED, &changed)).await;

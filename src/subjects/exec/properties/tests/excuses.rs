@@ -28,7 +28,8 @@ fn limited(mut run: ScriptedRun, limit: &'static str, value: LimitValue) -> Scri
 
 /// Call 2 is refused with this message. Returns the number of violations.
 fn refused(run: ScriptedRun, message: &str) -> usize {
-    let why = Failure::Refused { code: -32600, message: message.to_owned() };
+    let code = if message.starts_with("too many ") { -32603 } else { -32600 };
+    let why = Failure::Refused { code, message: message.to_owned() };
     let run = run.answered(2, 2_100, Answer::refused(ExecFailure(why)));
     violations(&run, refusals_are_true).len()
 }

@@ -4,7 +4,7 @@ use super::super::http::{
     credentials_stay, end_with_their_connection, fail_truly, methods_are_kept, redirects_end,
     responses_are_true,
 };
-use super::super::in_sequence;
+use super::super::sequence::in_sequence;
 use super::{milestone, violations};
 use crate::history::{Class, EventKind};
 use crate::property::scripted::history;
@@ -89,6 +89,19 @@ fn a_request_has_the_method_that_its_user_demands() {
     );
     assert!(violations(&changed, in_sequence).is_empty());
     assert!(violations(&changed, credentials_stay).is_empty());
+}
+
+#[test]
+fn a_request_has_the_body_that_its_user_demands() {
+    let saw = EventKind::Observed { stream: "h1".into(), saw: ExecObservation::OtherBody.into() };
+    let changed = history().user(1_000, saw);
+    assert_eq!(
+        violations(&changed, methods_are_kept),
+        [
+            "h1: the body of the request had another length than its user and the redirects demand (at 1.000 s)"
+        ]
+    );
+    assert!(violations(&changed, in_sequence).is_empty());
 }
 
 #[test]

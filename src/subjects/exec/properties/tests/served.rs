@@ -45,6 +45,49 @@ fn a_closed_process_is_forgotten_only_after_its_user_was_attached_long_enough() 
 }
 
 #[test]
+fn a_refused_attempt_begins_the_retention_anew() {
+    let named = |name, conn| EventKind::Milestone {
+        name,
+        fields: [
+            ("process", MilestoneValue::Text("p1".into())),
+            ("conn", MilestoneValue::Number(conn)),
+        ]
+        .into(),
+    };
+    // Connection 1 is attached at 1 s, and connection 2 refused at 50 s.
+    let run = |ms| {
+        let run = history().conn(1, 900, None).conn(2, 49_900, Some(50_100));
+        let attached = EventKind::Point {
+            name: "exec.server.attach.unlocked",
+            fields: [("conn", MilestoneValue::Number(1))].into(),
+            held: false,
+        };
+        let run = run.entry(1_000, None, attached);
+        let run = run.entry(50_000, None, named("exec.server.refused-still-attached", 2));
+        run.entry(ms, None, named("exec.process.forgotten", 1))
+    };
+    assert!(violations(&run(130_000), closed_are_kept).is_empty());
+    assert_eq!(
+        violations(&run(129_999), closed_are_kept),
+        [
+            "p1: the server forgot the closed process too early: the server refused its client at 50.000 s, which may have missed events (at 129.999 s)"
+        ]
+    );
+    assert!(violations(&run(129_999).died("client", 20_000), closed_are_kept).is_empty());
+    let other = history().by("client2").conn(1, 900, None).by("client");
+    let run = other.entry(50_000, None, named("exec.server.refused-still-attached", 1));
+    let run = run.conn(1, 900, None);
+    let attached = EventKind::Point {
+        name: "exec.server.attach.unlocked",
+        fields: [("conn", MilestoneValue::Number(2))].into(),
+        held: false,
+    };
+    let run = run.entry(1_000, None, attached);
+    let run = run.entry(100_000, None, named("exec.process.forgotten", 2));
+    assert!(violations(&run, closed_are_kept).is_empty(), "another client");
+}
+
+#[test]
 fn an_id_is_taken_only_for_a_user_that_started_it() {
     let failure = Failure::Refused { code: -32600, message: "process id p1 is taken".into() };
     let refused = || Answer::refused(ExecFailure(failure.clone()));
