@@ -20,6 +20,7 @@ const SSE: &[Alone] = &[
     ("hold_is_lossless", "buffers-count-as-read", "a-cut-with-full-buffers"),
     ("server_keeps_the_protocol", "attach-then-flush", "output-during-the-handoff"),
     ("success_has_an_ending", "end-of-stream-is-success", "a-stream-that-ends-early"),
+    ("outcomes_stay", "failed-followers-go-on", "a-failure-stays"),
     ("conflict_is_true", "conflict-is-fatal", "two-clients-want-one-stream"),
     ("takeover_is_due", "newest-always-wins", "two-clients-want-one-stream"),
     ("stale_close_is_inert", "stale-close-detaches", "a-late-close-of-an-old-stream"),
@@ -37,8 +38,11 @@ const SSE: &[Alone] = &[
     ("pauses_grow", "pauses-do-not-grow", "a-server-that-is-away-for-long"),
     ("deadlines_hold", "budget-counts-from-the-last-byte", "a-budget-counts-from-the-loss"),
     ("output_is_prompt", "output-wakes-no-stream", "output-arrives-at-once"),
+    ("output_is_whole", "open-errors-are-lost", "the-last-words-of-a-command"),
     ("items_are_lines", "lines-are-joined", "many-lines-at-once"),
     ("sessions_run_one", "lost-stream-frees-the-session", "a-session-whose-command-has-lost-its-stream"),
+    ("sessions_are_bounded", "deleted-sessions-count", "more-sessions-than-allowed"),
+    ("deleted_is_gone", "idle-session-stays", "a-deleted-session-is-gone"),
     ("server_lets_go", "sweeps-with-the-last", "logs-go-one-by-one"),
 ];
 

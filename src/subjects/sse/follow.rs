@@ -3,16 +3,21 @@
 //! A gap is the end of a stream of the history, because the generic properties know no gaps: the user
 //! gives it up. The events after the gap are [notes](SseNote). The properties of `sse` judge them.
 
+use std::fmt::Debug;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::limits;
 use super::names::Named;
 use super::notes::{SseFailure, SseNote};
 use crate::history::{Answer, Call, Content, Data, ProcessOutcome};
 use crate::process::KILL;
+use crate::schedule::units::WrittenDuration;
 use crate::subject::HostContext;
 use crate::subjects::pace::ReadingPace;
 use reknit_sse::client::{Failure, Follower, Item, Loss};
@@ -22,12 +27,24 @@ use reknit_sse::wire::{Cursor, Ending, OutputStream};
 /// client. A start can then fail because of a short fault at the end, which no generic property excuses.
 const FEW: usize = 8;
 
+/// How a user reads a stream.
+#[derive(Clone, Copy)]
+pub(super) struct Pace {
+    /// How slowly; by default, at once.
+    pub(super) reads: Option<ReadingPace>,
+    /// How long the user waits before it drops its question, and asks again; by default, until there is an item.
+    pub(super) polls: Option<WrittenDuration>,
+}
+
+/// The shortest time for which a user waits: without a wait, it would ask forever in one moment.
+const LEAST_POLL: Duration = Duration::from_millis(1);
+
 /// One follower of a user.
 pub(super) struct Following {
     pub(super) host: HostContext,
     pub(super) named: Named,
     pub(super) call: Call,
-    pub(super) reads: Option<ReadingPace>,
+    pace: Pace,
     /// Whether the user started the command with this call.
     pub(super) starts: bool,
     /// The position of the last event that the user has.
@@ -47,19 +64,21 @@ impl Following {
         host: HostContext,
         named: Named,
         call: Call,
-        reads: Option<ReadingPace>,
+        pace: Pace,
         stored: &Stored,
         starts: bool,
     ) -> Self {
         let Stored { cursor: Cursor { after, .. }, has_gap, has_ending } = *stored;
         let confirmed = Arc::default();
         let torn = Vec::new();
-        Self { host, named, call, reads, starts, after, has_gap, has_ending, torn, confirmed }
+        Self { host, named, call, pace, starts, after, has_gap, has_ending, torn, confirmed }
     }
 
     /// Follows the command until its ending, or a failure.
     pub(super) async fn run(mut self, mut follower: Follower) {
-        if let Err(failure) = follower.started().await {
+        if let Err(failure) = self.started(&mut follower).await {
+            self.compare(Err(&failure), &said(follower.started()));
+            self.compare(Err(&failure), &said(follower.next()));
             return self.not_opened(failure);
         }
         if self.has_ending {
@@ -76,18 +95,22 @@ impl Following {
         }
         let mut unpaused = 0;
         loop {
-            let item = match follower.next().await {
+            let item = match self.next(&mut follower).await {
                 Ok(Some(item)) => item,
                 Ok(None) => {
                     self.note(SseNote::EndedSomehow);
                     return self.completed(follower.cursor(), &Ending::Exited(0));
                 }
-                Err(failure) => return self.failed(SseFailure(failure)),
+                Err(failure) => {
+                    self.compare(Err(&failure), &said(follower.next()));
+                    return self.failed(SseFailure(failure));
+                }
             };
             let after = self.follows(&item, follower.cursor().after);
             let size = if let Item::Output(_, bytes) = &item { bytes.len() as u64 } else { 0 };
             if let Item::Ended { ending, took } = &item {
                 self.note(SseNote::Took(*took));
+                self.compare(Ok(()), &said(follower.next()));
                 return self.completed(follower.cursor(), ending);
             }
             if let Some(id) = follower.id().filter(|id| *id != self.named.id) {
@@ -97,7 +120,7 @@ impl Following {
             self.received(item, after, follower.cursor());
             self.store(follower.cursor());
             unpaused += size;
-            if let Some(pace) = self.reads.filter(|pace| unpaused >= pace.every.0) {
+            if let Some(pace) = self.pace.reads.filter(|pace| unpaused >= pace.every.0) {
                 unpaused = 0;
                 sleep(pace.pause.0).await;
             }
@@ -106,13 +129,51 @@ impl Following {
 
     /// The user continues after the ending: nothing follows.
     async fn after_the_ending(&self, mut follower: Follower) {
-        match follower.next().await {
-            Ok(None) => self.host.record.answered(self.call, "nothing follows"),
+        match self.next(&mut follower).await {
+            Ok(None) => {
+                self.host.record.answered(self.call, "nothing follows");
+                self.compare(Ok(()), &said(follower.next()));
+            }
             Ok(Some(item)) => {
                 self.host.record.answered(self.call, "more");
                 self.note(SseNote::AfterTheEnding(format!("{item:?}")));
             }
-            Err(failure) => self.not_opened(failure),
+            Err(failure) => {
+                self.compare(Err(&failure), &said(follower.next()));
+                self.not_opened(failure);
+            }
+        }
+    }
+
+    /// Waits for the next item.
+    async fn next(&self, follower: &mut Follower) -> Result<Option<Item>, Failure> {
+        let Some(polls) = self.polls() else { return follower.next().await };
+        loop {
+            if let Ok(next) = timeout(polls, follower.next()).await {
+                return next;
+            }
+        }
+    }
+
+    /// Waits until the server has the command.
+    async fn started(&self, follower: &mut Follower) -> Result<(), Failure> {
+        let Some(polls) = self.polls() else { return follower.started().await };
+        loop {
+            if let Ok(started) = timeout(polls, follower.started()).await {
+                return started;
+            }
+        }
+    }
+
+    fn polls(&self) -> Option<Duration> {
+        self.pace.polls.map(|polls| polls.0.max(LEAST_POLL))
+    }
+
+    /// Notes that a follower that has ended or failed said something else when it was asked again.
+    fn compare(&self, first: Result<(), &Failure>, then: &str) {
+        let first = format!("{:?}", first.map(|()| None::<Item>));
+        if first != then {
+            self.note(SseNote::SaidAnother { first, then: then.to_owned() });
         }
     }
 
@@ -170,7 +231,7 @@ impl Following {
                 return self.give_up(&Data::from(why.clone()));
             }
         };
-        self.named.completed(&self.host.record, outcome);
+        self.named.completed(&self.host, self.call, outcome);
     }
 
     /// The follower failed before the server confirmed that it has the command.
@@ -235,6 +296,14 @@ impl Following {
         } else {
             self.host.disk.write(&torn_key(&self.named), "");
         }
+    }
+}
+
+/// Returns what a follower says that has ended or failed. It does not wait.
+fn said<T: Debug>(asked: impl Future<Output = Result<T, Failure>>) -> String {
+    match pin!(asked).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(said) => format!("{said:?}"),
+        Poll::Pending => "nothing".to_owned(),
     }
 }
 

@@ -3,8 +3,9 @@
 use super::operations::CommandName;
 use crate::history::{Call, Data, Ending, ProcessOutcome, Stream};
 use crate::net::Endpoint;
-use crate::subject::Recorder;
+use crate::subject::{HostContext, Recorder};
 use crate::subjects::records;
+use crate::world::process::{Setup, TABLE};
 use reknit_sse::wire::{CommandId, OutputStream};
 
 /// The host of the server.
@@ -84,11 +85,19 @@ impl Named {
         [self.whole(), self.pipe(OutputStream::Stdout), self.pipe(OutputStream::Stderr)]
     }
 
-    /// Records that the process and its pipes completed.
-    pub(super) fn completed(&self, record: &Recorder, outcome: ProcessOutcome) {
+    /// Records that the process completed for the user of a call, and its pipes. A pipe that a child of the
+    /// process holds has not ended, so the user gives it up. `output_is_whole` judges what it has of it.
+    pub(super) fn completed(&self, host: &HostContext, call: Call, outcome: ProcessOutcome) {
+        let setup: Option<Setup> = host.plan.entry(TABLE, records::declared(&self.record));
+        let is_held = setup.is_some_and(|setup| setup.late_output.is_some());
         for stream in self.all() {
-            let outcome = if stream == self.whole() { outcome } else { ProcessOutcome::Closed };
-            record.completed(&stream, Data::from(outcome));
+            if stream == self.whole() {
+                host.record.completed(&stream, Data::from(outcome));
+            } else if is_held {
+                host.record.gave_up(Some(&stream), call);
+            } else {
+                host.record.completed(&stream, Data::from(ProcessOutcome::Closed));
+            }
         }
     }
 

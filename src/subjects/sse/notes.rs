@@ -103,6 +103,10 @@ pub(super) enum SseNote {
     EndedSomehow,
     /// An item that followed the ending.
     AfterTheEnding(String),
+    /// A follower that had ended or failed said something else when its user asked again.
+    SaidAnother { first: String, then: String },
+    /// The server deleted the shell session with this path, although it had deleted it before.
+    DeletedAgain { session: String },
 }
 
 impl SseNote {
@@ -132,6 +136,10 @@ impl fmt::Display for SseNote {
             Self::Took(ms) => write!(f, "the command took {ms} ms"),
             Self::EndedSomehow => f.write_str("ended, and the user does not know how"),
             Self::AfterTheEnding(item) => write!(f, "after the ending: {item}"),
+            Self::SaidAnother { first, then } => {
+                write!(f, "the follower said {first}, and {then} when it was asked again")
+            }
+            Self::DeletedAgain { session } => write!(f, "{session} was deleted again"),
         }
     }
 }

@@ -42,6 +42,10 @@ pub enum SseOperation {
         /// How slowly the user reads; default: at once.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reads: Option<ReadingPace>,
+        /// How long the user waits before it drops its question for the next item, and asks again; default:
+        /// until there is an item.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        polls: Option<WrittenDuration>,
     },
     /// Follows a command that was started before. A follower of this host that follows the command is
     /// closed first.
@@ -56,6 +60,10 @@ pub enum SseOperation {
         /// How slowly the user reads; default: at once.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reads: Option<ReadingPace>,
+        /// How long the user waits before it drops its question for the next item, and asks again; default:
+        /// until there is an item.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        polls: Option<WrittenDuration>,
     },
     /// Closes the window that follows a command. The command goes on.
     Leave(CommandName),
@@ -198,6 +206,7 @@ impl Operations for SseOperation {
         let pace = (select(vec![50, 300, 2_000]), select(vec![64, 4_096, 65_536]))
             .prop_map(|(ms, bytes)| ReadingPace { pause: millis(ms), every: Size(bytes) });
         let reads = option::weighted(0.25, pace).boxed();
+        let polls = option::weighted(0.15, select(vec![100, 700]).prop_map(millis)).boxed();
         let time_limit = prop_oneof![
             4 => Just(None), 1 => Just(Some(millis(2_000))), 1 => Just(Some(millis(15_000))),
         ]
@@ -212,10 +221,12 @@ impl Operations for SseOperation {
         let delete = process.clone().prop_map(|process| Self::DeleteSession { process });
         let interrupt = process.clone().prop_map(|process| Self::InterruptSession { process });
         prop_oneof![
-            6 => (process, background, time_limit, reads.clone()).prop_map(|(process, background, time_limit, reads)| {
-                Self::Run { process, background, id: None, time_limit, reads }
+            6 => (process, background, time_limit, reads.clone(), polls.clone()).prop_map(|(process, background, time_limit, reads, polls)| {
+                Self::Run { process, background, id: None, time_limit, reads, polls }
             }),
-            4 => (command.clone(), from, reads).prop_map(|(command, from, reads)| Self::Follow { command, from, reads }),
+            4 => (command.clone(), from, reads, polls).prop_map(|(command, from, reads, polls)| {
+                Self::Follow { command, from, reads, polls }
+            }),
             2 => command.clone().prop_map(Self::Leave),
             1 => command.clone().prop_map(Self::Interrupt),
             2 => command.clone().prop_map(Self::Status),
@@ -248,7 +259,9 @@ mod tests {
         for value in [
             json!({ "run": { "process": "p1" } }),
             json!({ "run": { "process": "p1", "background": true, "id": "x", "time-limit": "2s", "reads": { "pause": "1s", "every": "4KiB" } } }),
+            json!({ "run": { "process": "p1", "polls": "100ms" } }),
             json!({ "follow": { "process": "p1", "of": "client", "from": "last" } }),
+            json!({ "follow": { "process": "p1", "from": "start", "polls": "700ms" } }),
             json!({ "leave": { "process": "p1" } }),
             json!({ "interrupt": { "process": "p1", "id": "x" } }),
             json!({ "status": { "process": "p1" } }),

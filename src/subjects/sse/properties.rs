@@ -7,6 +7,7 @@
 //! | `hold_is_lossless` | the gaps of a user, what it had received before, and the ends of its connections |
 //! | `server_keeps_the_protocol` | what a client found wrong with a stream, and the reasons of its failure |
 //! | `success_has_an_ending` | a follower that said that its command has ended |
+//! | `outcomes_stay` | what a follower said that had ended or failed, and what it said when it was asked again |
 //! | `conflict_is_true` | a user that was refused because of another reader, and the readers of the command |
 //! | `takeover_is_due` | the streams that replaced others |
 //! | `stale_close_is_inert` | the late end of a connection, and the end of the newer one |
@@ -24,8 +25,11 @@
 //! | `pauses_grow` | when the followers of a host began attempts, and the ends of their connections |
 //! | `deadlines_hold` | the failures of followers, and the ends of their connections and the last bytes over these |
 //! | `output_is_prompt` | when a process printed a line, and when a user received it |
+//! | `output_is_whole` | what a user has of a command that has ended, and what the process really printed |
 //! | `items_are_lines` | the items that a user received |
 //! | `sessions_run_one` | when the processes of a shell session ran, and the commands that were refused because of that |
+//! | `sessions_are_bounded` | the shell sessions that there were, and the new ones that were refused |
+//! | `deleted_is_gone` | the sessions that the server had deleted, and its answers to later requests for them |
 //! | `server_lets_go` | what the server held, and the connections and commands that there were |
 
 use super::story::Story;
@@ -56,6 +60,8 @@ story_properties! {
         "a stream has no hole, no repetition, and no clean end before the ending of its command";
     "success_has_an_ending" as asked::success_has_an_ending, asked::SUCCESS_HAS_AN_ENDING:
         "a user that is told that a command has ended is told how";
+    "outcomes_stay" as asked::outcomes_stay, asked::OUTCOMES_STAY:
+        "a follower that has ended or failed says the same each time it is asked";
     "conflict_is_true" as server::conflict_is_true, server::CONFLICT_IS_TRUE:
         "a user is refused because of another stream only while there is one, and waits for as long as its budget allows";
     "takeover_is_due" as server::takeover_is_due, server::TAKEOVER_IS_DUE:
@@ -90,10 +96,16 @@ story_properties! {
         "a follower fails for lack of progress only when its whole budget is over, and gives up a silent connection in time";
     "output_is_prompt" as delivery::output_is_prompt, delivery::OUTPUT_IS_PROMPT:
         "output reaches a user that reads at once as soon as it is printed, if nothing is in the way";
+    "output_is_whole" as delivery::output_is_whole, delivery::OUTPUT_IS_WHOLE:
+        "a user that follows a command from its start to its end has all its output, also if a process that it has left behind holds its pipes";
     "items_are_lines" as followers::items_are_lines, followers::ITEMS_ARE_LINES:
         "an item contains at most one line, and no more bytes than the limit says";
     "sessions_run_one" as sessions::sessions_run_one, sessions::SESSIONS_RUN_ONE:
         "a shell session runs one command at a time, and refuses another one only meanwhile";
+    "sessions_are_bounded" as sessions::sessions_are_bounded, sessions::SESSIONS_ARE_BOUNDED:
+        "no more shell sessions exist than the limit says, and a new one is refused only then";
+    "deleted_is_gone" as sessions::deleted_is_gone, sessions::DELETED_IS_GONE:
+        "a shell session that was deleted takes no more requests";
     "server_lets_go" as held::server_lets_go, held::SERVER_LETS_GO:
         "a server holds a connection while it is open, and a log while its command runs and for the stated time";
 }

@@ -14,10 +14,10 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::limits;
-use super::names::{Named, TOKEN, server_endpoint};
+use super::names::{Named, SERVER, TOKEN, server_endpoint};
 use super::notes::{SeenEvents, SeenLogs, SeenRefusal, SeenStatus, SseFailure, SseNote};
 use super::wrong::WrongRequest;
-use crate::history::{Answer, Call, Data, ProcessOutcome};
+use crate::history::{Answer, Call, Data, ProcessOutcome, Stream};
 use crate::process::KILL;
 use crate::subject::HostContext;
 use crate::world::process::calls;
@@ -326,6 +326,16 @@ pub(super) async fn end_sessions(host: HostContext) {
     }
 }
 
+/// Deletes the shell session of a command that has ended. Then the user tries it again: no server can
+/// delete a session twice.
+async fn delete_own(host: &HostContext, path: String) {
+    let delete = || timeout(PATIENCE, open(host, Method::DELETE, &path, String::new(), &[]));
+    if let (Ok(Ok(_)), Ok(Ok(_))) = (delete().await, delete().await) {
+        let note = SseNote::DeletedAgain { session: path };
+        host.record.observed(&Stream::from(SERVER), note);
+    }
+}
+
 /// A command that a user runs in a shell session.
 pub(super) struct SessionRun {
     pub(super) named: Named,
@@ -377,7 +387,7 @@ pub(super) async fn session(host: HostContext, call: Call, run: SessionRun, sess
     // A session without a command holds no resources but its name. The server itself ends a command whose
     // stream is lost.
     if read_session(&host, call, &named, stream).await && is_own {
-        let _ = timeout(PATIENCE, open(&host, Method::DELETE, &path, String::new(), &[])).await;
+        delete_own(&host, path).await;
     }
 }
 
@@ -406,7 +416,7 @@ async fn read_session(host: &HostContext, call: Call, named: &Named, stream: Ope
                 Event::Ended { ending, took } => {
                     host.record.observed(&named.whole(), SseNote::Took(took));
                     if !has_gap {
-                        named.completed(&host.record, outcome(&ending));
+                        named.completed(host, call, outcome(&ending));
                     }
                     return true;
                 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::limits::{self, LIMITS};
 use super::names::{Named, PARTS, SERVER, id_of};
-use super::notes::{ServerCounted, SseNote};
+use super::notes::{SeenRefusal, ServerCounted, SseNote};
 use super::operations::{CommandName, SseOperation};
 use crate::history::{
     Answer, Call, ConnEnd, ConnIndex, Connection, Content, Data, Ending, Event, EventKind,
@@ -73,6 +73,19 @@ impl Question<'_> {
     pub fn follows(&self) -> bool {
         self.is_run() || matches!(self.operation, SseOperation::Follow { .. })
     }
+
+    /// Whether it reads the stream of a command without following it. It takes events from followers.
+    pub fn takes_events(&self) -> bool {
+        matches!(
+            self.operation,
+            SseOperation::Stick { .. } | SseOperation::Ask { .. } | SseOperation::Listen { .. }
+        )
+    }
+
+    /// Whether the server refused the only request of this question.
+    pub fn is_refused(&self) -> bool {
+        self.answer.is_some_and(|(_, answer)| answer.refusal::<SeenRefusal>().is_some())
+    }
 }
 
 /// A connection with a stream, as the server knows it.
@@ -131,6 +144,8 @@ pub(super) struct Story<'a> {
     /// When the server did not know the command of a follower, on which host the follower was, and the id
     /// that it named.
     pub unknown: Vec<(Time, &'a str, &'a str)>,
+    /// When the server refused a start of a follower because too many commands ran, and its connection.
+    pub busy: Vec<(Time, ConnIndex)>,
     /// Why followers lost connections: when, on which host, and why.
     pub losses: Vec<(Time, &'a str, &'a str)>,
     /// When the users of each host received items, also after a gap.
@@ -193,6 +208,7 @@ impl<'a> Story<'a> {
             counted: Vec::new(),
             connections: BTreeMap::new(),
             unknown: Vec::new(),
+            busy: Vec::new(),
             losses: Vec::new(),
             deliveries: BTreeMap::new(),
             attempts: BTreeMap::new(),
@@ -591,6 +607,7 @@ impl<'a> Story<'a> {
                 let id = MilestoneValue::text(fields, "command").unwrap_or_default();
                 self.unknown.extend(conn.map(|conn| (at, conn.client.as_str(), id)));
             }
+            "sse.server.refused-busy" => self.busy.push((at, conn)),
             "sse.server.late-close" => self.late_closes.push((at, conn)),
             "sse.server.replaced" | "sse.server.stuck" | "sse.server.evicted" => {
                 self.closed_for_a_reason.push(conn);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::task::{AbortHandle, JoinSet};
 
-use super::follow::{Following, Stored, id_key, stored};
+use super::follow::{Following, Pace, Stored, id_key, stored};
 use super::limits;
 use super::names::{Named, TOKEN, server_endpoint};
 use super::notes::SseNote;
@@ -80,7 +80,7 @@ impl SseUser {
     fn perform(&mut self, call: Call, operation: SseOperation) {
         let host = self.host.clone();
         match operation {
-            SseOperation::Run { process, background, id, time_limit, reads } => {
+            SseOperation::Run { process, background, id, time_limit, reads, polls } => {
                 let nth = self.starts(&process) + 1;
                 host.disk.write(&starts_key(&process), nth.to_string());
                 let named = Named::nth(host.name.as_str(), &process, nth, id.as_deref());
@@ -98,12 +98,13 @@ impl SseUser {
                         self.close(&named, call);
                         let new =
                             Stored { cursor: Cursor::START, has_gap: false, has_ending: false };
-                        self.follow(Following::new(host, named, call, reads, &new, true), follower);
+                        let pace = Pace { reads, polls };
+                        self.follow(Following::new(host, named, call, pace, &new, true), follower);
                     }
                     Err(why) => host.record.refused(call, why.to_string()),
                 }
             }
-            SseOperation::Follow { command, from, reads } => {
+            SseOperation::Follow { command, from, reads, polls } => {
                 let named = self.named(&command);
                 let stored = match from {
                     From::Last => stored(&host, &named),
@@ -113,7 +114,8 @@ impl SseUser {
                 };
                 self.close(&named, call);
                 let follower = self.client.follow(named.id.clone(), stored.cursor);
-                self.follow(Following::new(host, named, call, reads, &stored, false), follower);
+                let pace = Pace { reads, polls };
+                self.follow(Following::new(host, named, call, pace, &stored, false), follower);
             }
             SseOperation::Leave(command) => {
                 let was_open = self.close(&self.named(&command), call);

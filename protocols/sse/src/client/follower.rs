@@ -141,7 +141,9 @@ impl Follower {
 
     /// Waits for one input.
     async fn wait(&mut self) {
-        if std::mem::take(&mut self.away) && !defect!(PausesOfUsersAreSilence) {
+        let is_back = std::mem::take(&mut self.away) && !defect!(PausesOfUsersAreSilence);
+        // The bug: the connection has its time anew with each call.
+        if is_back || defect!(CallsAreSigns) {
             self.core.user_returned(Instant::now());
         }
         point!("sse.client.wait").await;

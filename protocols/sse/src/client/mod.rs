@@ -81,6 +81,9 @@
 //! | `BudgetCountsFromTheLastByte` | the budget counts from the last byte of a lost connection, not from the loss |
 //! | `SilenceLastsTwice` | a dead connection is given up after twice the time |
 //! | `PausesOutliveProgress` | the pauses between attempts do not begin anew after progress |
+//! | `FailedFollowersGoOn` | a follower that has failed tries again when its user asks again |
+//! | `CallsAreSigns` | each call of the user counts as a sign of life of the connection |
+//! | `RequestsHaveTheBudget` | a single request has the time of the whole budget for its answer |
 
 use reknit_seams::Env;
 use reknit_seams::net::Endpoint;

@@ -94,6 +94,8 @@ impl Client {
         // The bug: a request has only the time of a short pause.
         let within = match defect!(RequestsAreRushed) {
             true => self.limits.min_pause,
+            // The bug: a request has the time in which a follower makes many attempts.
+            false if defect!(RequestsHaveTheBudget) => self.limits.budget,
             false => self.limits.open_timeout,
         };
         let answered = timeout(within, exchange).await;

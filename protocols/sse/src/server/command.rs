@@ -150,7 +150,12 @@ impl Command {
         if self.session.is_some() && self.holder.generation() > 0 {
             return Err(Refusal::NotResumable(id.clone()));
         }
-        self.check(cursor)?;
+        let checked = self.check(cursor);
+        // The bug: a request that is refused ends the stream that is there.
+        if checked.is_err() && defect!(WrongCursorEndsTheStream) {
+            self.holder.release(self.holder.generation());
+        }
+        checked?;
         let (confirmed, taken) = (cursor.after, cursor.after);
         let state = StreamState { owner: owner.clone(), link, confirmed, taken };
         let attached_at = self.defects.attached_at();
@@ -159,7 +164,10 @@ impl Command {
             let idle = now.saturating_duration_since(progress);
             match (&owner, &held.owner) {
                 (Some(new), Some(old)) if new.supersedes(old) => return Ok(()),
-                (Some(new), Some(old)) if new == old || old.supersedes(new) => {
+                // The bug: also an attempt of another client is an older one.
+                (Some(new), Some(old))
+                    if new == old || old.supersedes(new) || defect!(OthersAreSuperseded) =>
+                {
                     return Err(Refusal::Superseded(id.clone()));
                 }
                 _ => {}
@@ -278,11 +286,16 @@ impl Command {
                     // The bug: the oldest event that is there is left out, too.
                     logs.next = gap.last + u64::from(defect!(LogsSkipAfterGaps));
                 }
-                Following::Event(Record { event: Event::Output(_, bytes), .. }) => {
+                Following::Event(Record { event: Event::Output(stream, bytes), .. }) => {
                     if !logs.output.is_empty() && logs.output.len() + bytes.len() > most {
                         return Ok(logs);
                     }
-                    logs.output.extend_from_slice(bytes);
+                    // The bug: in each answer, the newest line of the standard error comes first.
+                    if *stream == OutputStream::Stderr && defect!(NewestErrorsFirst) {
+                        drop(logs.output.splice(0..0, bytes.iter().copied()));
+                    } else {
+                        logs.output.extend_from_slice(bytes);
+                    }
                     logs.next += 1;
                 }
                 Following::Event(_) => logs.next += 1,
@@ -392,7 +405,9 @@ impl Command {
         // The bug: the last event is the one that the lost stream took last.
         let lost = self.lost.as_ref().filter(|_| defect!(StateStaysWithTheStream));
         let last = lost.map_or(self.log.last(), |lost| lost.taken);
-        let status = CommandStatus::running(id.as_str(), content, self.started, last);
+        // The bug: the rest of a second is cut off.
+        let rest = if defect!(StartsAreWholeSeconds) { self.started % 1000 } else { 0 };
+        let status = CommandStatus::running(id.as_str(), content, self.started - rest, last);
         match self.log.ended() {
             Some(Ended { ending: Ending::Killed(_), timestamp, .. })
                 if defect!(KilledIsSuccess) =>

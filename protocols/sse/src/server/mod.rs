@@ -115,8 +115,17 @@
 //! | – | `OutputWakesNoStream` | output reaches its client only with the next sign of life of the stream |
 //! | – | `StateStaysWithTheStream` | after the loss of a stream, the state of the command names the last event that the stream took |
 //! | – | `EndingHasNoRoom` | output that may wait leaves no room in the log for the ending, which removes an event that the client lacks |
+//! | – | `IdleSessionStays` | a session that runs nothing stays when it is deleted |
+//! | – | `WrongCursorEndsTheStream` | a request whose cursor is refused ends the stream that is there |
+//! | – | `OthersAreSuperseded` | a client is refused for good while another one has the stream |
+//! | – | `NewestErrorsFirst` | in the logs, the newest line of the standard error comes first |
+//! | – | `EndedStartsNeedRoom` | a repeated start of a command that has ended is refused while the server is full |
+//! | – | `KilledHasNoCode` | the state of a killed command has no exit code |
+//! | – | `OpenErrorsAreLost` | the last line of the standard error is lost if it has no end, and another process holds the pipe |
+//! | – | `DeletedSessionsCount` | a session that was deleted does not give its place back |
+//! | – | `StartsAreWholeSeconds` | the state of a command names the second in which it started, not the millisecond |
 //!
-//! The branch of execd has all of them except B, the last 66, and `CommandDiesWithConnection`,
+//! The branch of execd has all of them except B, the last 75, and `CommandDiesWithConnection`,
 //! `NewestAlwaysWins` and `StaleCloseDetaches`.
 
 use std::sync::Arc;

@@ -149,6 +149,13 @@ impl Registry {
             match self.commands.get(&id) {
                 // The bug: the id alone decides.
                 Some(known) if is_same(&known.request) || defect!(UsedIdIsAccepted) => {
+                    // The bug: a command that has ended counts as one that is still to begin.
+                    if defect!(EndedStartsNeedRoom)
+                        && !known.command().runs()
+                        && self.running() >= self.limits.running_commands
+                    {
+                        return Err(Refusal::TooMany("running commands"));
+                    }
                     milestone!("sse.command.start-repeated", command = id.as_str());
                     return Ok(Started::Known(known.clone()));
                 }

@@ -21,6 +21,8 @@ use crate::wire::Refusal;
 pub(super) struct Sessions {
     most: usize,
     all: BTreeMap<String, Session>,
+    /// How many there were.
+    created: usize,
 }
 
 struct Session {
@@ -44,7 +46,7 @@ eval "$__command"
 
 impl Sessions {
     pub(super) fn new(most: usize) -> Self {
-        Self { most, all: BTreeMap::new() }
+        Self { most, all: BTreeMap::new(), created: 0 }
     }
 
     /// Adds a session.
@@ -52,9 +54,12 @@ impl Sessions {
     /// # Errors
     /// If there are too many.
     pub(super) fn create(&mut self, id: String, cwd: String) -> Result<(), Refusal> {
-        if self.all.len() >= self.most {
+        // The bug: a session that was deleted does not give its place back.
+        let count = if defect!(DeletedSessionsCount) { self.created } else { self.all.len() };
+        if count >= self.most {
             return Err(Refusal::TooMany("shell sessions"));
         }
+        self.created += 1;
         self.all.insert(id, Session { cwd, newest: None });
         Ok(())
     }
@@ -101,6 +106,10 @@ impl Sessions {
     /// If there is no such session.
     pub(super) fn remove(&mut self, id: &str) -> Result<Option<Arc<Running>>, Refusal> {
         let running = self.running(id);
+        // The bug: there is nothing to end, so nothing is done.
+        if running.is_none() && self.has(id) && defect!(IdleSessionStays) {
+            return Ok(None);
+        }
         let removed = self.all.remove(id);
         removed.map(|_| running).ok_or_else(|| Refusal::UnknownSession(id.to_owned()))
     }

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
+use reknit_seams::defect;
 use serde::{Deserialize, Serialize};
 
 use super::Ending;
@@ -62,9 +63,11 @@ impl CommandStatus {
             Ending::TimedOut => (-1, "the command timed out".to_owned()),
             Ending::NotStarted(why) | Ending::Lost(why) => (255, why.clone()),
         };
+        // The bug: the state of a command without an exit code has none.
+        let has_code = matches!(ending, Ending::Exited(_)) || !defect!(KilledHasNoCode);
         Self {
             running: false,
-            exit_code: Some(code),
+            exit_code: has_code.then_some(code),
             error,
             finished_at: Some(rfc3339(finished)),
             ending: Some(ending.clone()),

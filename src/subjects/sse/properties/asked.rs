@@ -1,6 +1,6 @@
 //! The answers to single requests.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::history::{Answer, Content, ProcessOutcome, Time};
 use crate::process::KILL;
@@ -30,7 +30,9 @@ kinds! {
     OTHER_ENDING = "other-ending": "{subject:}the server reported the ending {reported}, but the true one is {outcome} {moment}";
     OTHER_COMMAND = "other-command": "{subject:}the server reported the command `{content}`, but the user started `{started}` {moment}";
     OTHER_TIME_SPAN = "other-time-span": "{subject:}the server reported that the command ran for {ran} ms, but it ran for {least} to {most} ms {moment}";
+    OTHER_START = "other-start": "{subject:}the server reported that the command started at {began} of its clock, but it was asked for at {asked} and launched at {launched} {moment}";
     TOO_MANY_EVENTS = "too-many-events": "{subject:}the server reported event {last}, but there were {events} events {moment}";
+    CONTRADICTS = "contradicts": "{subject:}the server reported a state whose {field} does not fit to its ending {moment}";
     TOO_FEW_EVENTS = "too-few-events": "{subject:}the server reported event {last}, but the process had printed {lines} lines before {asked} {moment}";
 }
 
@@ -52,6 +54,11 @@ kinds! {
     pub(super) SUCCESS_HAS_AN_ENDING;
     SOMEHOW = "somehow": "{subject:}{on} saw that the command has ended, but not how {moment}";
     MORE = "more": "{subject:}{on} continued after the ending, and received {item} {moment}";
+}
+
+kinds! {
+    pub(super) OUTCOMES_STAY;
+    OTHER = "other": "{subject:}the follower on {on} said {first}, and {then} when its user asked again {moment}";
 }
 
 /// The time that the server may take to learn of the end of a process.
@@ -136,6 +143,12 @@ pub(super) fn status_is_true(story: &Story<'_>) -> Vec<Violation> {
             let asked = question.asked;
             return violation(&TOO_FEW_EVENTS, fields! { last: status.last, lines, asked });
         }
+        if let Some(field) = contradiction(status) {
+            return violation(&CONTRADICTS, fields! { field });
+        }
+        if let Some(data) = untrue_start(story, question, process, status) {
+            return violation(&OTHER_START, data);
+        }
         // A server that has forgotten the output may leave the text out.
         let started = records::declared(&question.record);
         if !status.content.is_empty() && status.content != started {
@@ -173,6 +186,23 @@ pub(super) fn status_is_true(story: &Story<'_>) -> Vec<Violation> {
     untrue.collect()
 }
 
+/// Returns a field of a state that does not fit to its ending.
+fn contradiction(status: &CommandStatus) -> Option<&'static str> {
+    let code = status.ending.as_ref().map(|ending| match ending {
+        Ending::Exited(code) => *code,
+        Ending::Killed(_) | Ending::TimedOut => -1,
+        Ending::NotStarted(_) | Ending::Lost(_) => 255,
+    });
+    let has_ended = code.is_some();
+    let fits = [
+        ("running", status.running != has_ended),
+        ("exit_code", status.exit_code == code),
+        ("error", status.error.is_empty() == code.is_none_or(|code| code == 0)),
+        ("finished_at", status.finished_at.is_some() == has_ended),
+    ];
+    fits.into_iter().find_map(|(field, fits)| (!fits).then_some(field))
+}
+
 /// Returns how many lines of a process are in its log when the server answers a question, at least.
 fn lines_in_the_log(
     story: &Story<'_>,
@@ -190,6 +220,29 @@ fn lines_in_the_log(
         *printed + LEARNS < question.asked && line.whole().ends_with(b"\n")
     };
     process.lines.iter().flatten().filter(is_there).count() as u64
+}
+
+/// The start of the wall clocks of a world: 2026-01-01 00:00 UTC, in milliseconds since 1970.
+pub(super) const CLOCK: u64 = 1_767_225_600_000;
+
+/// Compares the time of the start that a server reports with the request and the launch.
+fn untrue_start(
+    story: &Story<'_>,
+    question: &Question<'_>,
+    process: &Process<'_>,
+    status: &CommandStatus,
+) -> Option<ViolationFields> {
+    let (at, _) = question.answer?;
+    let began = humantime::parse_rfc3339(&status.started_at).ok()?;
+    let began = began.duration_since(SystemTime::UNIX_EPOCH).map_or(0, millis);
+    let began = Time(began.saturating_sub(CLOCK));
+    let asked = story.starts_of(&question.record).next()?.asked;
+    let launched = *process.launched.first()?;
+    let exact = Duration::from_millis(1);
+    let is_true = asked <= began + exact && began <= launched + exact;
+    // A fault may set the clock of the server.
+    let is_judged = story.is_prompt(at) && !has_puppet(story.cx);
+    (!is_true && is_judged).then(|| fields! { began, asked, launched })
 }
 
 /// Compares the times of the start and of the end that a server reports with the life of a process. The
@@ -419,6 +472,18 @@ pub(super) fn success_has_an_ending(story: &Story<'_>) -> Vec<Violation> {
                 _ => return None,
             };
             Some(Violation::new("success_has_an_ending", *record, *at, kind, data))
+        }));
+    }
+    found
+}
+
+pub(super) fn outcomes_stay(story: &Story<'_>) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for ((on, record), notes) in &story.notes {
+        found.extend(notes.iter().filter_map(|(at, note)| {
+            let SseNote::SaidAnother { first, then } = note else { return None };
+            let data = fields! { on: *on, first: first.clone(), then: then.clone() };
+            Some(Violation::new("outcomes_stay", *record, *at, &OTHER, data))
         }));
     }
     found

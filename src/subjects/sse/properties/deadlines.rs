@@ -1,4 +1,4 @@
-//! The times after which a client gives up: a follower not too early, and a connection not too late.
+//! The times after which a client gives up: a follower not too early, a connection and a request not too late.
 
 use std::time::Duration;
 
@@ -7,6 +7,7 @@ use crate::history::{Answer, Connection, Data, Time};
 use crate::property::Violation;
 use crate::property::violation::{fields, kinds};
 use crate::subjects::sse::notes::SseFailure;
+use crate::subjects::sse::operations::SseOperation;
 use crate::subjects::sse::story::{Question, Story};
 use reknit_sse::client::Failure;
 
@@ -14,6 +15,7 @@ kinds! {
     pub(super) DEADLINES_HOLD;
     GAVE_UP = "gave-up": "{subject:}the follower on {on} gave up for lack of progress, but its budget of {budget} began at {since} or later {moment}";
     SILENT = "silent": "{subject:}the client still had the connection, although no byte came since {since} {moment}";
+    REQUEST = "request": "{subject:}the user still waited for the answer, but a request has only {most} {moment}";
 }
 
 /// How exactly a client keeps its times.
@@ -22,7 +24,28 @@ const EXACT: Duration = Duration::from_millis(50);
 pub(super) fn deadlines_hold(story: &Story<'_>) -> Vec<Violation> {
     let conns = story.cx.history.conns.iter();
     let silent = conns.filter_map(|conn| silent(story, conn));
-    gave_up(story).into_iter().chain(silent).collect()
+    let requests = story.questions.iter().filter_map(|question| request(story, question));
+    gave_up(story).into_iter().chain(silent).chain(requests).collect()
+}
+
+/// Judges a single request: it has the time of one attempt.
+fn request(story: &Story<'_>, question: &Question<'_>) -> Option<Violation> {
+    // The product's client sends these, each as one request.
+    let is_single = matches!(
+        question.operation,
+        SseOperation::Status(_)
+            | SseOperation::Interrupt(_)
+            | SseOperation::InterruptSession { .. }
+    );
+    let most = story.client.open_timeout;
+    let bound = question.asked + most + EXACT;
+    let answered = question.answer.map(|(at, _)| at);
+    let over = answered.or(question.failure.map(|(at, _)| at));
+    let is_late = over.is_none_or(|over| over > bound);
+    let is_judged = bound < Time::from(story.cx.plan.horizon) && story.is_prompt(bound);
+    let data = fields! { most: Time::from(most) };
+    (is_single && is_late && is_judged)
+        .then(|| Violation::new("deadlines_hold", question.call, bound, &REQUEST, data))
 }
 
 /// Judges followers that failed for lack of progress: each has tried for its whole budget.

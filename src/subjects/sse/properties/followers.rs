@@ -32,11 +32,14 @@ pub(super) fn streams_stay(story: &Story<'_>) -> Vec<Violation> {
     if has_puppet(story.cx) || story.server.connections < MANY {
         return Vec::new();
     }
+    let sign_of_life = story.server.heartbeat + story.cx.plan.latency.1 * 2;
+    let is_impatient = story.client.silence <= sign_of_life;
     let lost = story.losses.iter().filter_map(|(at, on, why)| {
         // The server says so, and other properties judge it.
         let is_told = why.starts_with("refused") || why.starts_with("command ");
+        let is_own = is_impatient && *why == "the connection was silent";
         let is_calm = story.first_fault.is_none_or(|fault| fault > *at);
-        (!is_told && is_calm && reads_alone(story, on)).then(|| {
+        (!is_told && !is_own && is_calm && reads_alone(story, on)).then(|| {
             let data = fields! { why: (*why).to_owned() };
             Violation::new("streams_stay", *on, *at, &LOST, data)
         })
@@ -49,11 +52,9 @@ pub(super) fn reads_alone(story: &Story<'_>, on: &str) -> bool {
     let own = |question: &&Question<'_>| question.host == on && question.follows();
     let is_alone = story.questions.iter().filter(own).all(|question| {
         let others = story.questions.iter().filter(|other| {
-            let takes = matches!(
-                other.operation,
-                SseOperation::Stick { .. } | SseOperation::Ask { .. } | SseOperation::Listen { .. }
-            );
-            let is_reader = takes || other.host != on && other.follows();
+            // A request that is refused changes nothing.
+            let takes_events = other.takes_events() && !other.is_refused();
+            let is_reader = takes_events || other.host != on && other.follows();
             is_reader && other.record == question.record
         });
         others.count() == 0

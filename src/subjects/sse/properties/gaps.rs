@@ -8,7 +8,6 @@ use crate::property::Violation;
 use crate::property::violation::{fields, kinds};
 use crate::subjects::sse::names::OVERHEAD;
 use crate::subjects::sse::notes::{SeenEvents, SseNote};
-use crate::subjects::sse::operations::SseOperation;
 use crate::subjects::sse::story::{Process, Question, Story};
 use crate::subjects::sse::tables::is_execd;
 use reknit_sse::wire::Gap;
@@ -197,11 +196,8 @@ fn lost_while_away(
     // The stream of another reader takes events, too.
     let follower = story.only_follower(on, at).filter(|follower| follower.record == record)?;
     let reads = |other: &Question<'_>| {
-        let takes = matches!(
-            other.operation,
-            SseOperation::Stick { .. } | SseOperation::Ask { .. } | SseOperation::Listen { .. }
-        );
-        other.record == record && other.call != follower.call && (takes || other.follows())
+        let is_reader = other.takes_events() || other.follows();
+        is_reader && other.record == record && other.call != follower.call
     };
     if story.questions.iter().any(reads) || !story.cx.plan.puppets.is_empty() {
         return None;

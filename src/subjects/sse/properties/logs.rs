@@ -1,8 +1,10 @@
 //! The logs of commands in the background.
 
+use std::collections::BTreeSet;
+
 use super::asked::process;
 use super::gaps::{Events, may_drop};
-use crate::history::Time;
+use crate::history::{Content, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Violation, ViolationFields, ViolationKind};
 use crate::subjects::judging::has_puppet;
@@ -75,10 +77,28 @@ fn untrue(
     if is_ordered && !printed.starts_with(logs.output.as_bytes()) {
         return Some((&OTHER_TEXT, fields! {}));
     }
+    if !is_ordered && events.is_plain && !is_merged(logs.output.as_bytes(), &process.lines) {
+        return Some((&OTHER_TEXT, fields! {}));
+    }
     // The server does not keep what a process prints after its end, nor what a fault held up until then.
     let is_kept =
         !has_gaps || story.setup(&question.record).late_output.is_none() && story.is_prompt(at);
     let is_whole = logs.whole && process.ended.is_some() && is_kept;
     let (read, printed) = (logs.output.len(), printed.len());
     (is_whole && read != printed).then(|| (&NOT_WHOLE, fields! { read, printed }))
+}
+
+/// Whether a text has first lines of both pipes, each in its order, and nothing else.
+fn is_merged(text: &[u8], [stdout, stderr]: &[Vec<(Time, &Content)>; 2]) -> bool {
+    let is = |pipe: &[(Time, &Content)], n: usize, line: &[u8]| {
+        pipe.get(n).is_some_and(|(_, printed)| *printed.whole() == *line)
+    };
+    // How many of the lines so far can be of the standard output: both pipes may have the same line.
+    let mut firsts = BTreeSet::from([0]);
+    for (n, line) in text.split_inclusive(|byte| *byte == b'\n').enumerate() {
+        let of_stdout = firsts.iter().filter(|first| is(stdout, **first, line)).map(|n| n + 1);
+        let of_stderr = firsts.iter().filter(|first| is(stderr, n - **first, line)).copied();
+        firsts = of_stdout.chain(of_stderr).collect();
+    }
+    !firsts.is_empty()
 }

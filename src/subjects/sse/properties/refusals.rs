@@ -6,6 +6,7 @@ use super::asked::{is_crowded, process};
 use crate::history::{Answer, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Violation, ViolationFields, ViolationKind};
+use crate::subjects::judging::has_puppet;
 use crate::subjects::sse::notes::{SeenRefusal, SseFailure, SseNote};
 use crate::subjects::sse::operations::SseOperation;
 use crate::subjects::sse::story::{Question, Story};
@@ -33,7 +34,21 @@ pub(super) fn refusals_are_true(story: &Story<'_>) -> Vec<Violation> {
     if is_execd(&story.cx.plan.defects) {
         return Vec::new();
     }
-    story.questions.iter().filter_map(|question| untrue(story, question)).collect()
+    let of_questions = story.questions.iter().filter_map(|question| untrue(story, question));
+    of_questions.chain(superseded(story)).collect()
+}
+
+/// Returns the streams that failed because of a later attempt of their own follower, which makes one attempt at a
+/// time.
+fn superseded(story: &Story<'_>) -> impl Iterator<Item = Violation> {
+    let has_puppet = has_puppet(story.cx);
+    let failures = story.failures.iter().filter(move |_| !has_puppet);
+    failures.filter_map(|(at, _, of, why)| {
+        let Failure::Refused(refused) = &why.downcast_ref::<SseFailure>()?.0 else { return None };
+        let data = fields! { why: refused.to_string() };
+        (refused.code == "STREAM_SUPERSEDED")
+            .then(|| Violation::new("refusals_are_true", *of, *at, &UNEXPECTED, data))
+    })
 }
 
 fn untrue(story: &Story<'_>, question: &Question<'_>) -> Option<Violation> {
@@ -94,9 +109,11 @@ fn untrue(story: &Story<'_>, question: &Question<'_>) -> Option<Violation> {
         SseOperation::Run { .. } | SseOperation::Follow { .. } => {
             let failure = answer.refusal::<SseFailure>()?;
             let Failure::Refused(refused) = &failure.0 else { return None };
-            // The user sends nothing wrong, and other properties judge conflicts.
+            // The user sends nothing wrong, and `conflict_is_true` judges another reader. A later attempt of the
+            // same follower is none: each follower makes one at a time.
             let is_conflict = refused.status == 409 && refused.code != "OPERATION_ID_IN_USE";
-            let is_known = is_conflict || refused.code.starts_with("CURSOR_");
+            let is_reader = refused.code == "STREAM_ACTIVE" || has_puppet(story.cx);
+            let is_known = is_conflict && is_reader || refused.code.starts_with("CURSOR_");
             let data = fields! { why: refused.to_string() };
             (!is_known).then(|| violation(&UNEXPECTED, data)).flatten()
         }

@@ -12,6 +12,7 @@ use crate::subjects::judging::has_puppet;
 use crate::subjects::sse::notes::SseFailure;
 use crate::subjects::sse::operations::SseOperation;
 use crate::subjects::sse::story::{Question, Story, Wrong};
+use crate::subjects::sse::tables::is_execd;
 use crate::world::process::ProcessEnd;
 use reknit_sse::client::Failure;
 
@@ -62,6 +63,7 @@ kinds! {
     pub(super) COMMANDS_ARE_BOUNDED;
     TOO_MANY = "too-many": "{subject:}{running} commands ran, but at most {most} may run {moment}";
     NOT_FULL = "not-full": "{subject:}the server refused the command because too many ran, but at most {running} of {most} ran since {asked} {moment}";
+    HAS_IT = "has-it": "{subject:}the server refused the repeated start because too many commands ran, but it had launched the command at {launched} {moment}";
 }
 
 pub(super) fn server_keeps_the_protocol(story: &Story<'_>) -> Vec<Violation> {
@@ -385,7 +387,36 @@ pub(super) fn commands_are_bounded(story: &Story<'_>) -> Vec<Violation> {
         let is_wrong = is_busy && lived(at) && ran < most;
         is_wrong.then(|| Violation::new(name, question.call, at, &NOT_FULL, data))
     });
-    too_many.into_iter().chain(refused).collect()
+    let has_it = story.busy.iter().filter_map(|(at, conn)| refused_again(story, *at, *conn));
+    too_many.into_iter().chain(refused).chain(has_it).collect()
+}
+
+/// Judges the refusal of a start on a connection for lack of room: a command that was launched before needs none.
+fn refused_again(story: &Story<'_>, at: Time, conn: ConnIndex) -> Option<Violation> {
+    let conn = story.cx.history.conns.get(conn.0).filter(|conn| !conn.is_labelled())?;
+    let (on, opened) = (conn.client.as_str(), conn.opened);
+    // Followers whose start is not confirmed yet. The history does not say which of them has the connection.
+    let may_ask = |question: &&Question<'_>| {
+        let is_over = |over: Option<Time>| over.is_some_and(|over| over < opened);
+        let answered = question.answer.map(|(at, _)| at);
+        let failed = question.failure.map(|(at, _)| at);
+        let mut readers = story.readers.get(&question.record).into_iter().flatten();
+        let opens = readers.find(|reader| reader.call == question.call).map(|reader| reader.since);
+        let is_start = question.is_run() && question.host == on && question.asked <= opened;
+        is_start && !is_over(answered) && !is_over(failed) && !is_over(opens)
+    };
+    let launched = story.questions.iter().filter(may_ask).map(|question| {
+        let process = story.processes.get(question.record.as_str())?;
+        let launched = process.launched.first().copied().filter(|launched| *launched < at)?;
+        Some((launched, question.record.as_str()))
+    });
+    // The last one may have been launched only after this refusal.
+    let (launched, record) = launched.collect::<Option<Vec<_>>>()?.into_iter().max()?;
+    let is_known = story.processes.len() <= story.server.forgotten_commands
+        && story.server_lived(Time::ZERO, at)
+        && !is_execd(&story.cx.plan.defects);
+    is_known
+        .then(|| Violation::new("commands_are_bounded", record, at, &HAS_IT, fields! { launched }))
 }
 
 /// Returns how many processes ran, from each time at which the number changed. `until` is the time up

@@ -22,6 +22,7 @@ mod delivery;
 mod gone;
 mod held;
 mod logs;
+mod sessions;
 mod streams;
 
 type Property = fn(&Story<'_>) -> Vec<Violation>;
@@ -149,6 +150,14 @@ fn a_user_learns_how_a_command_ended() {
 }
 
 #[test]
+fn a_follower_says_the_same_when_it_is_asked_again() {
+    let (first, then) = ("Err(Expired)".to_owned(), "Ok(None)".to_owned());
+    let another = notes(exited(), 1_600, SseNote::SaidAnother { first, then });
+    breaks(&another, asked::outcomes_stay, "said Err(Expired), and Ok(None) when its user asked");
+    holds(&exited(), asked::outcomes_stay);
+}
+
+#[test]
 fn a_conflict_has_another_reader() {
     let conflict =
         |scripted: ScriptedRun| scripted.failed_stream("p1", 70_000, refused(409, "STREAM_ACTIVE"));
@@ -202,6 +211,30 @@ fn a_command_ends_by_itself_or_for_a_user() {
     holds(&exited(), server::command_lives_on);
 }
 
+/// The server refuses the start of `p1` over the first connection for lack of room.
+fn busy(scripted: ScriptedRun, ms: u64) -> ScriptedRun {
+    milestone(scripted, ms, "sse.server.refused-busy", &[("conn", 1)])
+}
+
+#[test]
+fn a_repeated_start_needs_no_room() {
+    let judged = server::commands_are_bounded;
+    let asked = || history().asked_as(1, 100, Class::Durable, "run", r#"{"process":"p1"}"#);
+    let launched = |ms| busy(asked().conn(1, 1_100, None).effect(1, ms, "p1"), 1_200);
+    breaks(&launched(1_199), judged, "it had launched the command at 1.199 s");
+    // An earlier attempt may arrive, and run the command, after the refusal.
+    holds(&launched(1_200), judged);
+    holds(&launched(1_100).died("server", 1_150).started("server", 1_160), judged);
+    // The start of another command may have this connection.
+    let other = launched(1_100).asked_as(2, 1_000, Class::Durable, "run", r#"{"process":"p2"}"#);
+    holds(&other, judged);
+    // A follower whose start is confirmed starts nothing more.
+    holds(&launched(500).opens("p1", 1, 600), judged);
+    // A single request has a label.
+    let labelled = asked().effect(1, 500, "p1").conn_labelled("request", 1, 1_100, None);
+    holds(&busy(labelled, 1_200), judged);
+}
+
 #[test]
 fn a_server_that_has_room_refuses_no_command() {
     let busy = Answer::Refused(refused(503, "SERVICE_UNAVAILABLE").into());
@@ -230,16 +263,28 @@ fn a_wrong_cursor_is_refused_for_its_reason() {
 
 #[test]
 fn the_state_of_a_command_is_the_real_one() {
-    let running = || CommandStatus::running("p1", "p1".to_owned(), 0, 1);
+    // The command started 5 ms after its user asked for it.
+    let start = asked::CLOCK + 105;
+    let started_at = |ms| CommandStatus::running("p1", "p1".to_owned(), ms, 1);
+    let running = || started_at(start);
     let seen = |scripted: ScriptedRun, status: CommandStatus| {
         asks(scripted, 3_000, "status").answered(2, 3_100, Answer::Done(SeenStatus(status).into()))
     };
-    let ended = |code| running().ended(&Ending::Exited(code), 1_500);
-    let at_once = running().ended(&Ending::Exited(0), 0);
-    let empty = CommandStatus::running("p1", "p1".to_owned(), 0, 0);
+    let ended = |code| running().ended(&Ending::Exited(code), asked::CLOCK + 1_500);
+    let at_once = running().ended(&Ending::Exited(0), start);
+    let empty = CommandStatus::running("p1", "p1".to_owned(), start, 0);
     let at_2_s = asks(started(), 2_000, "status");
     let at_2_s = at_2_s.answered(2, 2_100, Answer::Done(SeenStatus(empty.clone()).into()));
     holds(&at_2_s, asked::status_is_true);
+    let other_start = "reported that the command started at 0.112 s of its clock, but it was asked";
+    breaks(&seen(started(), started_at(asked::CLOCK + 112)), asked::status_is_true, other_start);
+    holds(&seen(started(), started_at(asked::CLOCK + 111)), asked::status_is_true);
+    holds(&seen(started(), started_at(asked::CLOCK + 99)), asked::status_is_true);
+    breaks(&seen(started(), started_at(98)), asked::status_is_true, "started at 0.000 s of its");
+    let no_code = CommandStatus { exit_code: None, ..ended(0) };
+    breaks(&seen(exited(), no_code), asked::status_is_true, "whose exit_code does not fit");
+    let runs = CommandStatus { running: true, ..ended(0) };
+    breaks(&seen(exited(), runs), asked::status_is_true, "whose running does not fit");
     let few = "reported event 0, but the process had printed 1 lines before 3.000 s";
     breaks(&seen(started(), empty.clone()), asked::status_is_true, few);
     let mut waits = seen(started(), empty.clone());
@@ -411,4 +456,26 @@ fn the_id_of_each_event_is_its_position() {
     };
     holds(&read([1, 2]), gaps::positions_follow);
     breaks(&read([2, 2]), gaps::positions_follow, "event 1 with the id of event 2");
+}
+
+#[test]
+fn only_another_reader_is_in_the_way_of_a_follower() {
+    let superseded = |code: &str| {
+        let (code, message) = (code.to_owned(), String::new());
+        let refused = Refused { status: 409, code, message, no_effect: false };
+        SseFailure(Failure::Refused(refused))
+    };
+    let judged = refusals::refusals_are_true;
+    let call = |code| {
+        let fields = r#"{"process":"p1","of":"client"}"#;
+        let run = started().asked_as(2, 2_000, Class::Durable, "follow", fields);
+        run.answered(2, 2_100, Answer::Refused(superseded(code).into()))
+    };
+    breaks(&call("STREAM_SUPERSEDED"), judged, "the server refused the request: 409 STREAM_SUP");
+    holds(&call("STREAM_ACTIVE"), judged);
+    holds(&call("STREAM_SUPERSEDED").puppet("server"), judged);
+    let stream = |code| started().failed_stream("p1", 2_100, superseded(code));
+    breaks(&stream("STREAM_SUPERSEDED"), judged, "the server refused the request: 409 STREAM_SUP");
+    holds(&stream("STREAM_ACTIVE"), judged);
+    holds(&stream("STREAM_SUPERSEDED").puppet("server"), judged);
 }

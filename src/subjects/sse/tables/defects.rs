@@ -61,6 +61,15 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("OutputWakesNoStream", "output-wakes-no-stream", &["output_is_prompt"], "output reaches its client only with the next sign of life of the stream", "derived from facts, B"),
     defect("StateStaysWithTheStream", "state-stays-with-the-stream", &["status_is_true"], "after the loss of a stream, the state of its command names the last event that the stream took", "derived from facts, 3.5"),
     defect("EndingHasNoRoom", "ending-has-no-room", &["hold_is_lossless"], "output that may wait for its client leaves no room in the log for the ending, which removes an event that the client lacks", "derived from facts, H"),
+    defect("IdleSessionStays", "idle-session-stays", &["deleted_is_gone"], "a session that runs nothing stays when it is deleted", "derived"),
+    defect("WrongCursorEndsTheStream", "wrong-cursor-ends-the-stream", &["streams_stay"], "a request whose cursor is refused ends the stream that is there", "derived from facts, I"),
+    defect("OthersAreSuperseded", "others-are-superseded", &["refusals_are_true"], "a client is refused for good while another one has the stream", "derived from facts, I"),
+    defect("NewestErrorsFirst", "newest-errors-first", &["logs_are_true"], "in each answer with logs, the newest line of the standard error comes first", "derived"),
+    defect("EndedStartsNeedRoom", "ended-starts-need-room", &["commands_are_bounded"], "a repeated start of a command that has ended is refused while the server runs as many as it may", "derived from facts, G"),
+    defect("KilledHasNoCode", "killed-has-no-code", &["status_is_true"], "the state of a killed command has no exit code", "derived from facts, 3.5"),
+    defect("OpenErrorsAreLost", "open-errors-are-lost", &["output_is_whole"], "the last line of the standard error is lost if it has no end, and a process that the command has left behind holds the pipe", "derived from facts, C"),
+    defect("DeletedSessionsCount", "deleted-sessions-count", &["sessions_are_bounded"], "a session that was deleted does not give its place back", "derived from facts, J"),
+    defect("StartsAreWholeSeconds", "starts-are-whole-seconds", &["status_is_true"], "the state of a command names the second in which it started, not the millisecond", "derived from facts, 3.5"),
     // The requests, for server and client.
     defect("ListsAreObjects", "lists-are-objects", &["refusals_are_true"], "a start whose body is a list is accepted", "derived"),
     defect("ZerosAreText", "zeros-are-text", &["refusals_are_true"], "a start whose texts contain a zero character is accepted", "derived"),
@@ -162,6 +171,9 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("BudgetCountsFromTheLastByte", "budget-counts-from-the-last-byte", &["deadlines_hold"], "the budget of a follower counts from the last byte of a lost connection, not from the loss", "derived from facts, 3.7"),
     defect("SilenceLastsTwice", "silence-lasts-twice", &["deadlines_hold"], "a dead connection is given up only after twice the time", "derived from facts, 3.9"),
     defect("PausesOutliveProgress", "pauses-outlive-progress", &["pauses_grow"], "the pauses between attempts do not begin anew after progress", "derived from facts, 3.7"),
+    defect("FailedFollowersGoOn", "failed-followers-go-on", &["outcomes_stay"], "a follower that has failed tries again when its user asks again", "derived"),
+    defect("CallsAreSigns", "calls-are-signs", &["deadlines_hold"], "each call of the user counts as a sign of life of the connection", "derived from facts, 3.9"),
+    defect("RequestsHaveTheBudget", "requests-have-the-budget", &["deadlines_hold"], "a single request has the time of the whole budget for its answer", "derived from facts, 3.7"),
 ];
 
 /// The seeded bugs with which a server behaves as the branch of execd does. Its leak (J) is left out:

@@ -218,7 +218,15 @@ impl Core {
             self.lost(Loss::Unreadable, now);
         }
         match &self.phase {
-            Phase::Over(verdict) => Step::Return(verdict.clone().map(|()| None)),
+            Phase::Over(verdict) => {
+                let result = verdict.clone().map(|()| None);
+                // The bug: the next call tries again.
+                if result.is_err() && defect!(FailedFollowersGoOn) {
+                    self.recovery = None;
+                    self.phase = Phase::Pausing { until: now, after: None };
+                }
+                Step::Return(result)
+            }
             Phase::Pausing { until, .. } if *until <= now => self.open(now),
             _ => Step::Wait,
         }

@@ -536,6 +536,7 @@ fn the_table_of_bugs_is_complete() {
         include_str!("../sessions.rs"),
         include_str!("../shared.rs"),
         include_str!("../stream.rs"),
+        include_str!("../../wire/status.rs"),
     ]
     .concat();
     let used: std::collections::BTreeSet<_> =

@@ -21,6 +21,7 @@ use tokio::time::sleep;
 use self::machine::Machine;
 use self::peer::{Answer, Peer};
 use super::*;
+use crate::wire::CommandStatus;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -67,10 +68,15 @@ impl World {
         self.send("POST /command", &[], r#"{"operation_id":"d","command":"d"}"#).await
     }
 
+    /// Returns the state of a command.
+    async fn status(&self, command: &str) -> CommandStatus {
+        let status = self.send(&format!("GET /command/status/{command}"), &[], "").await;
+        serde_json::from_str(&status.text().await).unwrap()
+    }
+
     /// Returns the position of the last event of a command.
     async fn last(&self, command: &str) -> u64 {
-        let status = self.send(&format!("GET /command/status/{command}"), &[], "").await;
-        serde_json::from_str::<crate::wire::CommandStatus>(&status.text().await).unwrap().last
+        self.status(command).await.last
     }
 
     async fn resume(&self, after: u64, owner: Option<&str>) -> Answer {

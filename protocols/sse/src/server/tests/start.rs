@@ -173,11 +173,10 @@ async fn a_status_tells_whether_a_command_runs_and_how_it_ended() {
     let world = World::new(ServerLimits::default()).await;
     let _answer = world.start().await;
     sleep(SECOND).await;
-    let status = |text: String| serde_json::from_str::<crate::wire::CommandStatus>(&text).unwrap();
-    let running = status(world.send("GET /command/status/c", &[], "").await.text().await);
+    let running = world.status("c").await;
     assert_eq!((running.running, running.content.as_str()), (true, "run"));
     world.machine.exits(0, Exit::Code(3)).await;
-    let ended = status(world.send("GET /command/status/c", &[], "").await.text().await);
+    let ended = world.status("c").await;
     assert_eq!((ended.running, ended.exit_code, ended.last), (false, Some(3), 1));
 }
 

@@ -63,3 +63,18 @@ fn a_connection_without_a_byte_is_given_up_in_time() {
     // A single request has another time.
     holds(&started().conn_labelled("request", 1, 200, None), deadlines_hold);
 }
+
+#[test]
+fn a_single_request_has_the_time_of_an_attempt() {
+    let status = || asks(started(), 2_000, "status");
+    let failed = |ms| status().failed(2, ms, "no answer in time");
+    let late = "the user still waited for the answer, but a request has only 10.000 s";
+    holds(&failed(12_050), deadlines_hold);
+    breaks(&failed(12_051), deadlines_hold, late);
+    breaks(&status(), deadlines_hold, late);
+    holds(&failed(12_051).slows(12_000, 12_040), deadlines_hold);
+    // The logs are many requests.
+    let fields = r#"{"process":"p1","wait":"20s"}"#;
+    let logs = started().asked_as(2, 2_000, Class::InFlight, "logs", fields);
+    holds(&logs.failed(2, 30_000, "no answer in time"), deadlines_hold);
+}

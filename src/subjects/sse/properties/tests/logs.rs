@@ -64,3 +64,21 @@ fn logs_with_a_gap_contain_all_other_lines() {
     let of_two = three().produced("p1/stderr", 1_300, "d\n");
     holds(&read(of_two, 2, "b\n", true), logs_are_true);
 }
+
+#[test]
+fn the_lines_of_each_pipe_are_in_order() {
+    let both = || {
+        let lines = background().produced("p1/stderr", 1_100, "b\n");
+        lines.produced("p1/stdout", 1_200, "c\n").produced("p1/stderr", 1_300, "a\n")
+    };
+    let read = |output: &str| seen(both(), SeenLogs { output: output.to_owned(), ..logs() });
+    for output in ["a\nb\nc\na\n", "a\nc\nb\na\n", "b\na\na\nc\n"] {
+        holds(&read(output), logs_are_true);
+    }
+    for output in ["c\na\nb\na\n", "a\na\nb\nc\n", "a\nb\nc\nd\n"] {
+        breaks(&read(output), logs_are_true, "not what the process printed");
+    }
+    // A line that has no end may be more than one event.
+    let open = seen(both().produced("p1/stdout", 1_400, "d"), logs());
+    breaks(&open, logs_are_true, "end after 2 bytes");
+}

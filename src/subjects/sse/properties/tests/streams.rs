@@ -1,6 +1,6 @@
-//! Tests of `takeover_is_due` and `pauses_grow`.
+//! Tests of `takeover_is_due`, `pauses_grow` and `streams_stay`.
 
-use super::super::followers::pauses_grow;
+use super::super::followers::{pauses_grow, streams_stay};
 use super::*;
 use reknit_sse::wire::OutputStream;
 
@@ -75,4 +75,23 @@ fn a_follower_tries_again_at_once_after_progress() {
     let fields = r#"{"process":"p2"}"#;
     let two = progress().asked_as(2, 500, Class::Durable, "run", fields);
     holds(&tries(two, 2_500), pauses_grow);
+}
+
+#[test]
+fn a_request_that_is_refused_takes_no_stream() {
+    let lost = |run: ScriptedRun| {
+        let fields = [("why", MilestoneValue::Text("the connection broke".to_owned()))];
+        let name = "sse.client.lost";
+        run.user(3_000, EventKind::Milestone { name, fields: fields.into() })
+    };
+    let asked = |answer: Answer| {
+        let fields = r#"{"process":"p1","of":"client","cursor":"99999"}"#;
+        let run = started().by("client2").asked_as(2, 2_000, Class::InFlight, "ask", fields);
+        lost(run.answered(2, 2_100, answer).by("client"))
+    };
+    let nothing_in_its_way = "a follower lost its connection (the connection broke)";
+    breaks(&lost(started()), streams_stay, nothing_in_its_way);
+    holds(&asked(Answer::queued("a stream")), streams_stay);
+    let refused = SeenRefusal { status: 400, code: "CURSOR_FUTURE".to_owned() };
+    breaks(&asked(Answer::Refused(refused.into())), streams_stay, nothing_in_its_way);
 }

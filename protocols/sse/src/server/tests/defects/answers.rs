@@ -119,6 +119,31 @@ fn a_command_runs_in_the_folder_of_the_server() {
 }
 
 #[test]
+fn the_newest_error_comes_first_in_the_logs() {
+    let story = || async {
+        let world = world().await;
+        let background = r#"{"operation_id":"c","command":"run","background":true}"#;
+        world.send("POST /command", &[], background).await.read().await;
+        sleep(SECOND).await;
+        world.machine.prints_on(0, 1, b"a\nb\n").await;
+        world.send("GET /command/c/logs", &[], "").await.text().await
+    };
+    compare("NewestErrorsFirst", story, "a\nb\n", "b\na\n");
+}
+
+#[test]
+fn the_state_of_a_command_names_the_second_of_its_start() {
+    let story = || async {
+        let bounds = ServerLimits::default().log_bounds();
+        let log = crate::server::log::CommandLog::new(crate::wire::Epoch(7), bounds);
+        let command = crate::server::command::Command::new(log, None, 1_234, Instant::now());
+        command.status(&"c".parse().unwrap(), String::new()).started_at
+    };
+    let (good, bad) = ("1970-01-01T00:00:01.234Z", "1970-01-01T00:00:01.000Z");
+    compare("StartsAreWholeSeconds", story, good, bad);
+}
+
+#[test]
 fn a_carriage_return_ends_no_line() {
     let story = || async {
         let world = world().await;

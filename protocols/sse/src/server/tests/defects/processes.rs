@@ -20,11 +20,20 @@ fn a_killed_command_counts_as_a_success() {
         let world = world().await;
         started(&world).await;
         world.machine.exits(0, Exit::Signal(9)).await;
-        let status = world.send("GET /command/status/c", &[], "").await.text().await;
-        let status = serde_json::from_str::<crate::wire::CommandStatus>(&status).unwrap();
-        format!("{:?}", status.ending.unwrap())
+        format!("{:?}", world.status("c").await.ending.unwrap())
     };
     compare("KilledIsSuccess", story, "Killed(9)", "Exited(0)");
+}
+
+#[test]
+fn a_killed_command_has_no_code() {
+    let story = || async {
+        let world = world().await;
+        started(&world).await;
+        world.machine.exits(0, Exit::Signal(9)).await;
+        format!("{:?}", world.status("c").await.exit_code)
+    };
+    compare("KilledHasNoCode", story, "Some(-1)", "None");
 }
 
 #[test]
@@ -48,8 +57,7 @@ fn an_ended_command_ended_when_it_started() {
         started(&world).await;
         std::thread::sleep(Duration::from_millis(2));
         world.machine.exits(0, Exit::Code(0)).await;
-        let status = world.send("GET /command/status/c", &[], "").await.text().await;
-        let status: crate::wire::CommandStatus = serde_json::from_str(&status).unwrap();
+        let status = world.status("c").await;
         (status.finished_at.unwrap() == status.started_at).to_string()
     };
     compare("EndIsTheStart", story, "false", "true");
@@ -84,6 +92,19 @@ fn the_ending_comes_before_the_last_output() {
 }
 
 #[test]
+fn an_error_without_an_end_is_lost_in_an_open_pipe() {
+    let story = || async {
+        let world = world().await;
+        let mut stream = world.start().await;
+        sleep(SECOND).await;
+        world.machine.prints_on(0, 1, b"a").await;
+        world.machine.exits_with_open_pipes(0, Exit::Code(0)).await;
+        rest(&mut stream).await
+    };
+    compare("OpenErrorsAreLost", story, "1! a, 2 Exited(0), Clean", "1 Exited(0), Clean");
+}
+
+#[test]
 fn an_interrupt_waits_for_output() {
     let story = || async {
         let world = world().await;
@@ -115,9 +136,7 @@ fn a_kill_after_the_grace_counts_as_timed_out() {
         sleep(10 * SECOND).await;
         assert_eq!(world.machine.signals(0), [15, 9]);
         world.machine.exits(0, Exit::Signal(9)).await;
-        let status = world.send("GET /command/status/c", &[], "").await.text().await;
-        let status = serde_json::from_str::<crate::wire::CommandStatus>(&status).unwrap();
-        format!("{:?}", status.ending.unwrap())
+        format!("{:?}", world.status("c").await.ending.unwrap())
     };
     compare("GraceIsATimeLimit", story, "Killed(9)", "TimedOut");
 }

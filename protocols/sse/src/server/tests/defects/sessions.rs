@@ -101,6 +101,28 @@ fn a_session_that_runs_nothing_is_unknown() {
     compare("IdleSessionIsUnknown", story, "NOT_RUNNING", "COMMAND_NOT_FOUND");
 }
 
+#[test]
+fn a_deleted_session_that_runs_nothing_stays() {
+    let story = || async {
+        let world = world().await;
+        let id = session(&world).await;
+        world.send(&format!("DELETE /session/{id}"), &[], "").await;
+        status(run(&world, &id, &[]).await).await
+    };
+    compare("IdleSessionStays", story, "CONTEXT_NOT_FOUND", "200");
+}
+
+#[test]
+fn a_deleted_session_keeps_its_place() {
+    let story = || async {
+        let world = World::new(ServerLimits { sessions: 1, ..Default::default() }).await;
+        let id = session(&world).await;
+        world.send(&format!("DELETE /session/{id}"), &[], "").await;
+        status(world.send("POST /session", &[], "").await).await
+    };
+    compare("DeletedSessionsCount", story, "200", "SERVICE_UNAVAILABLE");
+}
+
 /// Runs a command in a session, and returns the signals that it gets when its stream is lost or its
 /// session is deleted.
 async fn signals_of_a_session(deletes: bool) -> String {

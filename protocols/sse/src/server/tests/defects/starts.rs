@@ -186,6 +186,18 @@ fn any_number_of_commands_may_run() {
 }
 
 #[test]
+fn a_repeated_start_of_an_ended_command_needs_room() {
+    let story = || async {
+        let world = World::new(ServerLimits { running_commands: 1, ..Default::default() }).await;
+        started(&world).await;
+        world.machine.exits(0, Exit::Code(0)).await;
+        let _stream = world.start_other().await;
+        status(world.start().await).await
+    };
+    compare("EndedStartsNeedRoom", story, "200", "SERVICE_UNAVAILABLE");
+}
+
+#[test]
 fn a_used_id_finds_another_command() {
     let story = || async {
         let world = world().await;

@@ -234,6 +234,31 @@ fn a_stream_is_taken_from_a_client_that_reads() {
 }
 
 #[test]
+fn a_refused_cursor_ends_the_stream_that_is_there() {
+    let story = || async {
+        let world = world().await;
+        let mut stream = world.start().await;
+        sleep(SECOND).await;
+        let refused = status(world.resume(9, None).await).await;
+        world.machine.prints(0, "a\n").await;
+        format!("{refused}; {}", rest(&mut stream).await)
+    };
+    let (good, bad) = ("CURSOR_FUTURE; 1 a, Open", "CURSOR_FUTURE; Broken");
+    compare("WrongCursorEndsTheStream", story, good, bad);
+}
+
+#[test]
+fn a_client_is_refused_for_good_while_another_one_has_the_stream() {
+    let story = || async {
+        let world = world().await;
+        started(&world).await;
+        let _stream = world.resume(0, Some("me.1")).await;
+        status(world.resume(0, Some("you.1")).await).await
+    };
+    compare("OthersAreSuperseded", story, "STREAM_ACTIVE", "STREAM_SUPERSEDED");
+}
+
+#[test]
 fn the_newest_log_goes_for_lack_of_room() {
     let story = || async {
         let world = World::new(ServerLimits { ended_commands: 1, ..Default::default() }).await;
