@@ -146,6 +146,11 @@ fn words(why: &Data) -> &str {
     rejected.or(why.downcast_ref::<Coded>().map(|error| &error.message)).map_or("", String::as_str)
 }
 
+/// Returns the error code of a refusal, and its text.
+pub(super) fn coded(why: &Data) -> Option<(i64, &str)> {
+    why.downcast_ref::<Coded>().map(|error| (error.code, error.message.as_str()))
+}
+
 /// Returns whether the host refused because the channel does not exist.
 pub(super) fn is_of_no_channel(why: &Data) -> bool {
     matches!(why.downcast_ref(), Some(ToolcallFailure(Failure::Gone)))

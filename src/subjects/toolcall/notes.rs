@@ -253,6 +253,10 @@ pub enum OfChannel {
         /// The state in the memory of the host; only the host records it.
         #[serde(skip)]
         contents: Option<Contents>,
+        /// The number of the last action: the host performed it, or the client saw it. A second
+        /// connection does not record it.
+        #[serde(skip)]
+        number: Option<u64>,
     },
     /// A user begins to watch the channel, and has the state. The host never records this note.
     Received,
@@ -270,6 +274,8 @@ pub enum OfChannel {
     Stored,
     /// The host's storage does not contain the channel any more.
     Deleted,
+    /// The window shows this turn in the chat, although it belongs to another chat.
+    ShowsForeignTurn(String),
     /// A session was announced to a connection, with this summary.
     Announced(Value),
     /// The agent of a turn in this chat begins.
@@ -310,6 +316,7 @@ impl fmt::Display for OfChannel {
             Self::Stored => f.write_str("stored"),
             Self::Deleted => f.write_str("deleted from the storage"),
             Self::TurnBegan(turn) => write!(f, "turn {turn} begins"),
+            Self::ShowsForeignTurn(turn) => write!(f, "shows the turn {turn} of another chat"),
             Self::Announced(summary) => write!(f, "announced: {summary}"),
             Self::TurnPlayed(turn) => write!(f, "turn {turn} played"),
             Self::TurnBroken(turn) => write!(f, "the agent of turn {turn} panics"),
@@ -323,7 +330,7 @@ impl fmt::Display for OfChannel {
 impl OfChannel {
     /// The state of a client has not changed for a while.
     pub(super) const fn stable(second: bool, digest: String) -> Self {
-        Self::Stable { second, digest, contents: None }
+        Self::Stable { second, digest, contents: None, number: None }
     }
 
     pub(super) fn note(self, record: &Recorder, channel: &str) {

@@ -46,6 +46,8 @@ struct Seen {
     asked: BTreeSet<Call>,
     /// Whether the user has watched the channel since the window was opened.
     is_first: bool,
+    /// The turns of other chats that the window showed in this one.
+    foreign: BTreeSet<String>,
 }
 
 /// A call that waits for the user's consent.
@@ -178,12 +180,35 @@ impl Observer {
         (waits, is_changed)
     }
 
+    /// Reads what the window shows of all chats, with the actions that the host has not confirmed. A user
+    /// notices a turn of another chat. `chat_of`: the chat of a turn.
+    pub(super) fn read_views(
+        &self,
+        shown: impl Fn(&str) -> Option<SnapshotState>,
+        chat_of: impl Fn(&str) -> String,
+    ) {
+        for (channel, seen) in self.all().iter_mut() {
+            let Some(SnapshotState::Chat(chat)) = shown(channel) else { continue };
+            let foreign = chat.active_turn.filter(|turn| chat_of(&turn.id) != *channel);
+            if let Some(turn) = foreign.filter(|turn| seen.foreign.insert(turn.id.clone())) {
+                OfChannel::ShowsForeignTurn(turn.id).note(&self.record, channel);
+            }
+        }
+    }
+
     /// Records the digests of the changed channels.
     pub fn record_digests(&self) {
+        self.record_digests_as_of(None);
+    }
+
+    /// Does the same for a client that knows the number of the last action that it saw.
+    pub(super) fn record_digests_as_of(&self, number: Option<u64>) {
         for (channel, seen) in self.all().iter_mut().filter(|(_, seen)| seen.is_changed) {
             seen.is_changed = false;
             let digest = seen.state.as_ref().map(digest).unwrap_or_default();
-            OfChannel::stable(false, digest).note(&self.record, channel);
+            let contents = None;
+            OfChannel::Stable { second: false, digest, contents, number }
+                .note(&self.record, channel);
         }
     }
 

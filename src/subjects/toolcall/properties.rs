@@ -82,7 +82,7 @@ story_properties! {
     "no_live_client_failed" as presence::no_live_client_failed, presence::NO_LIVE_CLIENT_FAILED:
         "the host never fails a call as disconnected if its owner is connected or unknown";
     "gone_is_failed" as presence::gone_is_failed, presence::GONE_IS_FAILED:
-        "a call of an absent owner ends one grace period after the host detected the end of the owner's last connection";
+        "a call of an absent owner ends one grace period after the host detected the end of the owner's last connection, and a call of a connected owner that does not watch the chat one grace period after the owner's return";
     "returning_keeps" as presence::returning_keeps, presence::RETURNING_KEEPS:
         "a client that is absent for less than the grace period keeps its calls and its place in the session";
     "released_at_once" as presence::released_at_once, presence::RELEASED_AT_ONCE:
@@ -90,7 +90,7 @@ story_properties! {
     "one_outcome" as calls::one_outcome, calls::ONE_OUTCOME:
         "a call ends once, with the same result for its agent and all subscribers, and nothing follows its end";
     "no_work_for_what_is_over" as calls::no_work_for_what_is_over, calls::NO_WORK_FOR_WHAT_IS_OVER:
-        "a window runs tools only for calls that it owns, only after they are permitted, and not after it knows that they ended";
+        "a window runs tools only for calls that it owns, only after they are permitted, and not after it knows that they ended, or after its user stopped watching";
     "tools_begin_once" as calls::tools_begin_once, calls::TOOLS_BEGIN_ONCE:
         "a tool begins once for its call, however often its window reconnects";
     "results_count" as calls::results_count, calls::RESULTS_COUNT:
@@ -100,7 +100,7 @@ story_properties! {
     "replicas_converge" as replicas::replicas_converge, replicas::REPLICAS_CONVERGE:
         "after a quiet period, every window and connection has the same channel state as the host";
     "replay_is_used" as replicas::replay_is_used, replicas::REPLAY_IS_USED:
-        "a reconnecting client gets a replay instead of snapshots if the host still keeps the missed actions";
+        "a reconnecting client gets a replay instead of snapshots if the host still keeps the missed actions, and counts no action as seen that the host has not performed";
     "waits_have_causes" as waits::waits_have_causes, waits::WAITS_HAVE_CAUSES:
         "the host waits only for a client that is absent or not subscribed, and on which something depends";
     "holds_are_exact" as presence::holds_are_exact, presence::HOLDS_ARE_EXACT:
@@ -118,7 +118,7 @@ story_properties! {
     "requests_settle" as line::requests_settle, line::REQUESTS_SETTLE:
         "a request to a window ends with its connection or at its deadline; a restore ends at its deadline";
     "refusals_are_true" as refusals::refusals_are_true, refusals::REFUSALS_ARE_TRUE:
-        "the host refuses a request, an action, a reply or a returning client only for a reason that is true, or because a limit is reached";
+        "the host refuses a request, an action, a reply or a returning client only for a reason that is true, with the code of that reason, or because a limit is reached";
     "confirmed_is_done" as grants::confirmed_is_done, grants::CONFIRMED_IS_DONE:
         "what the host confirms to a user has happened";
     "ended_is_stored" as storage::ended_is_stored, storage::ENDED_IS_STORED:
@@ -146,7 +146,7 @@ story_properties! {
     "ends_are_true" as outcomes::ends_are_true, outcomes::ENDS_ARE_TRUE:
         "a call ends as its tool and its user decide, or for a reason of the host that is true";
     "requests_end_in_time" as deadlines::requests_end_in_time, deadlines::REQUESTS_END_IN_TIME:
-        "a request of a user ends at its deadline at the latest, and fails only for a reason that is true";
+        "a request of a user ends with its connection or at its deadline at the latest, ends at once if no fault is near, and fails only for a reason that is true";
     "silence_is_noticed" as deadlines::silence_is_noticed, deadlines::SILENCE_IS_NOTICED:
         "a client gives up an attempt in time, and each end closes a connection that is silent for too long";
     "live_is_not_missing" as existence::live_is_not_missing, existence::LIVE_IS_NOT_MISSING:
@@ -154,7 +154,7 @@ story_properties! {
     "forgotten_in_time" as memory::forgotten_in_time, memory::FORGOTTEN_IN_TIME:
         "the host remembers an absent client for its retention, not shorter and not longer";
     "client_comes_back" as line::client_comes_back, line::CLIENT_COMES_BACK:
-        "after a period without faults, a window is connected again and has the same permissions as before";
+        "after a period without faults, a window is connected again, and has the same permissions and the same place as before";
     "healthy_is_kept" as line::healthy_is_kept, line::HEALTHY_IS_KEPT:
         "no connection is lost while both ends can receive each other's data";
 }

@@ -58,12 +58,14 @@ pub(super) async fn observe(
             }
             () = sleep_until(settles.unwrap_or_else(Instant::now)), if settles.is_some() => {
                 settles = None;
+                let number = resources.seq();
                 for channel in &channels {
                     // A channel that is not in memory has its saved state.
                     let held = resources.state(channel);
                     if let Some(state) = held.clone().or_else(|| archive::kept(&disk, channel)) {
                         let (digest, contents) = (digest(&state), held.map(Contents::of));
-                        OfChannel::Stable { second: false, digest, contents }.note(&record, channel);
+                        OfChannel::Stable { second: false, digest, contents, number }
+                            .note(&record, channel);
                     } else if archive::is_gone(&disk, channel) {
                         OfChannel::Removed.note(&record, channel);
                     }

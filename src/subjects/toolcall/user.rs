@@ -213,6 +213,11 @@ async fn observe_changes(host: HostContext, client: Arc<Client>, observer: Arc<O
         if is_changed {
             settles = Some(Instant::now() + SETTLES);
         }
+        // Otherwise the window shows the confirmed states.
+        if client.resources().unconfirmed > 0 {
+            let chat_of = |turn: &str| setup::turn(&host.plan, records::declared(turn)).chat;
+            observer.read_views(|channel| client.view(channel), chat_of);
+        }
         for call in waits.into_iter().filter(|call| call.owner == client.id()) {
             let setup: ToolSetup = host.plan.entry(setup::TOOL, &call.tool).unwrap_or_default();
             thinking.spawn(give_consent(host.record.clone(), client.clone(), call, setup));
@@ -223,7 +228,7 @@ async fn observe_changes(host: HostContext, client: Arc<Client>, observer: Arc<O
             Some(_) = thinking.join_next() => {}
             () = sleep_until(settles.unwrap_or_else(Instant::now)), if settles.is_some() => {
                 settles = None;
-                observer.record_digests();
+                observer.record_digests_as_of(Some(client.seen()));
             }
         }
     }

@@ -31,6 +31,11 @@ impl HostResources {
         self.0.upgrade()?.core().state(channel).cloned()
     }
 
+    /// Returns the number of the last action; `None` if the host no longer exists.
+    pub fn seq(&self) -> Option<u64> {
+        Some(self.0.upgrade()?.core().seq())
+    }
+
     /// Returns a receiver that is notified of every change of a channel; `None` if the host no
     /// longer exists.
     pub fn changes(&self) -> Option<watch::Receiver<u64>> {

@@ -72,7 +72,9 @@ pub fn apply(session: &mut SessionState, action: &StateAction) -> ActionOutcome 
         }
         StateAction::SessionActiveClientRemoved(removed) => {
             let before = session.active_clients.len();
-            session.active_clients.retain(|active| active.client_id != removed.client_id);
+            session.active_clients.retain(|active| {
+                active.client_id != removed.client_id && !defect!(LeavingEmptiesTheSession)
+            });
             if session.active_clients.len() == before {
                 return ActionOutcome::Ignored("no such active client");
             }

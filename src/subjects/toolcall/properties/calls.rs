@@ -34,6 +34,7 @@ kinds! {
 kinds! {
     OF_ANOTHER = "of-another": "although the call belongs to {owner}";
     OVER = "over": "although the call ended at {over}";
+    UNWATCHED = "unwatched": "although its user had not watched {chat} since {when}";
     KNEW = "knew": "although its user knew since {when} that the call had ended";
 }
 
@@ -100,7 +101,9 @@ pub(super) fn no_work_for_what_is_over(story: &Story<'_>) -> Vec<Violation> {
         for (at, host, what) in &call.tools {
             let wrong = match *what {
                 ToolWork::Begins => begins_wrongly(story, call, *at, host),
-                ToolWork::Ends => works_on(call, *at, host),
+                ToolWork::Ends => {
+                    works_on(call, *at, host).or_else(|| works_unwatched(story, call, *at, host))
+                }
                 ToolWork::Stopped => None,
             };
             if let Some(wrong) = wrong {
@@ -154,6 +157,24 @@ fn begins_wrongly(story: &Story<'_>, call: &CallStory<'_>, at: Time, host: &str)
 fn works_on(call: &CallStory<'_>, at: Time, host: &str) -> Option<Phrase> {
     let mut ends = call.users.iter().filter(|(_, by, what)| *by == host && what.is_end());
     ends.find(|(when, ..)| *when < at).map(|(when, ..)| Phrase::new(&KNEW, fields! { when }))
+}
+
+/// Detects a tool that works to its end although its user stopped watching the chat after the tool had begun.
+/// The window stops such a tool at once, with or without a connection. If its user watches the chat again,
+/// the tool does not begin again.
+fn works_unwatched(
+    story: &Story<'_>,
+    call: &CallStory<'_>,
+    at: Time,
+    host: &str,
+) -> Option<Phrase> {
+    let (began, _) = call.begins.iter().rfind(|(begun, on)| *on == host && *begun <= at)?;
+    let mut looks =
+        story.watch_spans.iter().filter(|look| look.host == host && look.channel == call.chat);
+    let when = looks.find(|look| look.to > *began && look.to < at.before(MS))?.to;
+    let is_another = story.begins_of(host).any(|begins| begins >= *began && begins <= at);
+    (!is_another && !story.is_held(host, when, at))
+        .then(|| Phrase::new(&UNWATCHED, fields! { chat: call.chat, when }))
 }
 
 /// A tool begins once for its call, however often its window reconnects, and as soon as it can. A turn that

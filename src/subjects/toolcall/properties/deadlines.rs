@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use super::attempts::connected;
 use super::facts::{MS, UserOperation};
-use super::story::{Story, is_second};
+use super::story::{Story, is_second, window};
 use crate::history::{Call, Connection, EventKind, Time};
 use crate::property::path::NEVER;
 use crate::property::violation::{fields, kinds};
 use crate::property::{About, Violation};
-use crate::subjects::judging::{has_puppet, judged};
+use crate::schedule::MilestoneValue;
+use crate::subjects::judging::{has_puppet, host, judged};
 use crate::subjects::toolcall::answers::ToolcallFailure;
 use crate::subjects::toolcall::setup::SESSION;
 use reknit_toolcall::client::Failure;
@@ -22,6 +23,8 @@ kinds! {
     EARLY = "early": "{subject:}its client gave it up, although its deadline was {deadline} {moment}";
     KEPT = "kept": "{subject:}its client failed it as lost, although a client repeats it over its next connection {moment}";
     NOT_LOST = "not-lost": "{subject:}its client failed it as lost, but the client had lost no connection since {asked} {moment}";
+    OUTLIVES = "outlives": "{subject:}it had no outcome by {at}, although the connection that carried it was lost at {lost}";
+    SLOW = "slow": "{subject:}it had no outcome by {at}, although its client was connected, and no fault was near since {since}";
 }
 
 kinds! {
@@ -32,6 +35,9 @@ kinds! {
 
 /// The time that a program may take for an action that is due.
 const AT_ONCE: Duration = Duration::from_millis(500);
+
+/// The time that a client may take to give up a request: a timer is all that it needs.
+const GIVES_UP: Duration = Duration::from_millis(50);
 
 /// A request of a user has an outcome at its deadline, and fails for a reason that is true.
 pub(super) fn requests_end_in_time(story: &Story<'_>) -> Vec<Violation> {
@@ -54,7 +60,7 @@ pub(super) fn requests_end_in_time(story: &Story<'_>) -> Vec<Violation> {
     let late =
         story.asked.iter().filter(|(_, asked)| is_request(asked)).filter_map(|(call, asked)| {
             let deadline = asked.at + story.client_limits.request_deadline;
-            let bound = deadline + AT_ONCE;
+            let bound = deadline + GIVES_UP;
             let is_late = outcomes.get(call).is_none_or(|at| *at > bound)
                 && bound < story.until
                 && !story.is_held(asked.host, asked.at, bound)
@@ -64,8 +70,111 @@ pub(super) fn requests_end_in_time(story: &Story<'_>) -> Vec<Violation> {
             })
         });
     found.extend(late);
+    found.extend(outliving(story, &outcomes));
+    found.extend(slow(story, &outcomes));
     found.truncate(5);
     found
+}
+
+/// Detects requests that were in flight at the loss of their connection, and go on. A client cannot know
+/// whether the host has performed such a request, so the request fails at once. A client that is connected
+/// lets nothing wait, so each request since then is in flight.
+fn outliving(story: &Story<'_>, outcomes: &BTreeMap<Call, Time>) -> Vec<Violation> {
+    let mut connected: BTreeMap<&str, (Option<u64>, Time)> = BTreeMap::new();
+    let mut found = Vec::new();
+    for event in judged(story.cx) {
+        let EventKind::Milestone { name, fields } = &event.what else { continue };
+        let (lost, host) = (event.at, host(event));
+        let generation = MilestoneValue::number(fields, "generation");
+        match *name {
+            "toolcall.client.connected" => drop(connected.insert(host, (generation, lost))),
+            "toolcall.client.lost" => {
+                let was = connected.remove(host).filter(|(which, _)| *which == generation);
+                let Some((_, since)) = was else { continue };
+                let bound = lost + MS;
+                // A task that was held may belong to an earlier window.
+                let is_another = story.begins_of(host).any(|at| at >= since && at <= bound)
+                    || story.is_held(host, since, bound);
+                if is_another || bound >= story.until {
+                    continue;
+                }
+                let late = story.asked.iter().filter(|(call, asked)| {
+                    asked.host == host
+                        && is_sent_once(asked)
+                        && asked.at > since
+                        && asked.at < lost
+                        && outcomes.get(*call).is_none_or(|at| *at > bound)
+                });
+                found.extend(late.map(|(call, _)| {
+                    let data = fields! { lost };
+                    Violation::new("requests_end_in_time", *call, bound, &OUTLIVES, data)
+                }));
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// A longer transfer of all that agents and tools have said is no small part of a moment.
+const SHORT: Duration = Duration::from_millis(100);
+
+/// Detects operations that take longer than their way to the host and back. The host needs its storage for
+/// none of these. A task that missed its turn is woken by a ping, which comes later.
+fn slow(story: &Story<'_>, outcomes: &BTreeMap<Call, Time>) -> Vec<Violation> {
+    // Results go to the host and back, and each state contains them once more.
+    if story.transfer > SHORT || !story.cx.plan.puppets.is_empty() {
+        return Vec::new();
+    }
+    let moments = story.moment() * 2;
+    let late = story.asked.iter().filter_map(|(call, asked)| {
+        let (since, bound) = (asked.at.before(moments), asked.at + moments);
+        let mut own = story.attached.iter().filter(|attached| {
+            window(attached.client) == asked.host && !attached.is_second() && attached.at < since
+        });
+        // States are long, so many of them in a row take their time. The host may have restored them before.
+        let asks_for_states = |(call, other): &(&Call, &UserOperation<'_>)| {
+            let is_it = matches!(other.verb(), "watch" | "watch-twice" | "new-session");
+            let is_own = is_it && other.host == asked.host && other.at <= bound;
+            is_own && story.answered_at(**call) >= since
+        };
+        let is_slow = is_prompt(asked)
+            && bound < story.until
+            && outcomes.get(call).is_none_or(|at| *at > bound)
+            && own.any(|attached| {
+                attached.is_live(bound)
+                    && story.is_newest(attached.client, bound)
+                    && story.was_retransmitted(attached, since)
+            })
+            && story.is_calm(asked.host, since, bound)
+            && !story.begins_of(asked.host).any(|at| at >= since && at <= bound)
+            && story.asked.iter().filter(asks_for_states).count() < 3;
+        let data = fields! { since };
+        is_slow.then(|| Violation::new("requests_end_in_time", *call, bound, &SLOW, data))
+    });
+    late.collect()
+}
+
+/// Returns whether a host performs an operation as soon as it arrives.
+fn is_prompt(asked: &UserOperation<'_>) -> bool {
+    let requests = ["new-chat", "dispose-chat", "remake-chat", "dispose-session", "send-token"];
+    let actions = ["rename", "start-turn", "cancel-turn", "report-content", "forge", "leave"];
+    requests.contains(&asked.verb()) || actions.contains(&asked.verb())
+}
+
+/// Returns whether an operation consists of requests only, all of them sent at once. A client repeats
+/// subscriptions and actions.
+fn is_sent_once(asked: &UserOperation<'_>) -> bool {
+    let verbs = [
+        "new-chat",
+        "dispose-chat",
+        "remake-chat",
+        "dispose-session",
+        "create-session",
+        "end-session",
+        "send-token",
+    ];
+    verbs.contains(&asked.verb())
 }
 
 /// Returns whether an operation is one request, or several at once.

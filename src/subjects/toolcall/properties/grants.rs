@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::facts::{MS, UserOperation};
+use super::facts::{HostConnection, MS, UserOperation};
 use super::story::{Story, window};
 use crate::history::{Answer, Call, EventKind, Time};
 use crate::property::violation::{fields, kinds};
@@ -23,6 +23,7 @@ kinds! {
 // Parts of that message: what is true instead.
 kinds! {
     NOT_CREATED = "not-created": "{channel} was not created";
+    NOT_ANNOUNCED = "not-announced": "{channel} was not announced to each second connection of {window}";
     NOT_DELETED = "not-deleted": "{channel} was not deleted";
     NOT_BEGUN = "not-begun": "its turn did not begin";
     GOES_ON = "goes-on": "the turn in {chat} goes on";
@@ -103,13 +104,16 @@ impl Grant<'_, '_> {
     fn contradiction(&self, answer: &Answer) -> Option<Phrase> {
         match (self.asked.verb(), answer.done()) {
             ("new-chat", Some(Did::Made(chat))) => self.is_created(chat),
-            ("new-session", _) => self.is_created(SESSION),
+            ("new-session", _) => self.is_created(SESSION).or_else(|| self.is_announced(SESSION)),
             ("dispose-chat", _) => self.is_deleted(self.asked.field("chat")?),
             ("remake-chat", _) => {
                 let chat = self.asked.field("chat")?;
                 self.is_deleted(chat).or_else(|| self.is_created(chat))
             }
-            ("create-session", _) => self.is_created(self.asked.field("name")?),
+            ("create-session", _) => {
+                let name = self.asked.field("name")?;
+                self.is_created(name).or_else(|| self.is_announced(name))
+            }
             ("end-session", _) => self.is_deleted(self.asked.field("name")?),
             ("dispose-session", _) => self.is_deleted(SESSION),
             ("start-turn", Some(Did::Began(turn))) => {
@@ -127,6 +131,37 @@ impl Grant<'_, '_> {
     fn is_created(&self, channel: &str) -> Option<Phrase> {
         let is_it = self.story.existence.begins_in(channel, self.asked.at, self.at);
         (!is_it).then(|| Phrase::new(&NOT_CREATED, fields! { channel }))
+    }
+
+    /// The host announces a session to all connections. The windows' second connections note it.
+    fn is_announced(&self, channel: &str) -> Option<Phrase> {
+        let Self { story, asked, at, .. } = self;
+        let (before, bound) = (asked.at.before(story.moment()), *at + story.moment());
+        let hears = |attached: &&HostConnection<'_>| {
+            attached.is_second()
+                && attached.at < before
+                && attached.is_live(bound)
+                && story.is_calm(window(attached.client), before, bound)
+                && story.was_retransmitted(attached, before)
+        };
+        let heard = |on: &str| {
+            let noted = judged(story.cx).filter(|event| match &event.what {
+                EventKind::Observed { stream, saw } => {
+                    &*stream.0 == channel
+                        && matches!(saw.downcast_ref(), Some(OfChannel::Announced(_)))
+                }
+                _ => false,
+            });
+            noted
+                .filter(|event| host(event) == on && event.at >= asked.at && event.at <= bound)
+                .count()
+        };
+        let windows = story.attached.iter().filter(hears).map(|attached| window(attached.client));
+        let mut windows = windows.collect::<Vec<_>>();
+        windows.sort_unstable();
+        let few = |on: &&str| heard(on) < windows.iter().filter(|other| *other == on).count();
+        let window = windows.iter().copied().find(few).filter(|_| bound < story.until)?;
+        Some(Phrase::new(&NOT_ANNOUNCED, fields! { channel, window }))
     }
 
     fn is_deleted(&self, channel: &str) -> Option<Phrase> {

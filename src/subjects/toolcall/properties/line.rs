@@ -15,12 +15,13 @@ use crate::property::{About, CheckContext, Violation, ViolationFields};
 use crate::subjects::judging::{has_puppet, host, judged};
 use crate::subjects::toolcall::answers::wants_a_token;
 use crate::subjects::toolcall::limits::{LIMITS, host_limits};
-use crate::subjects::toolcall::notes::{Became, By, OfCall, Question};
-use crate::subjects::toolcall::setup::{CHANNEL, ChannelSetup, SESSION};
+use crate::subjects::toolcall::notes::{Became, By, OfCall, OfChannel, Question};
+use crate::subjects::toolcall::setup::{self, CHANNEL, ChannelSetup, SESSION};
 
 kinds! {
     pub(super) CLIENT_COMES_BACK;
     TOKEN_UNKNOWN = "token-unknown": "{subject:}its window had sent its token, but the host does not have it ({answer}; at {at})";
+    NO_PLACE = "no-place": "{subject:}it did not take part in the session by {at}, although it was connected again since {since}";
     AWAY = "away": "{subject:}it had not reconnected by {at}, and was disconnected since {since}";
 }
 
@@ -91,7 +92,101 @@ pub(super) fn client_comes_back(story: &Story<'_>) -> Vec<Violation> {
             ));
         }
     }
+    found.extend(without_place(story));
     found
+}
+
+/// Detects a client that has lost its place in the session, and does not take part again although it is
+/// connected again: the host was restarted, or has waited for the client for too long.
+fn without_place(story: &Story<'_>) -> Vec<Violation> {
+    let (limits, default) = (&story.host_limits, super::story::defaults());
+    let is_small = limits.active_clients < default.active_clients || story.may_be_full();
+    if is_small || !story.cx.plan.puppets.is_empty() {
+        return Vec::new();
+    }
+    let mut connected: BTreeMap<&str, Time> = BTreeMap::new();
+    // A client of other people has no such milestone. Its window joins the session itself.
+    let mut joins: BTreeSet<&str> = BTreeSet::new();
+    let mut out: BTreeSet<&str> = BTreeSet::new();
+    // The times at which windows without their place were connected, and until when they had none, or
+    // needed none.
+    let mut returns: Vec<(&str, Time, Time)> = Vec::new();
+    for event in judged(story.cx) {
+        let (at, host) = (event.at, host(event));
+        let is_over = match &event.what {
+            EventKind::Milestone {
+                name:
+                    "toolcall.client.initialized"
+                    | "toolcall.client.replayed"
+                    | "toolcall.client.reseated",
+                ..
+            } => {
+                joins.insert(host);
+                false
+            }
+            EventKind::Milestone { name: "toolcall.client.connected", .. }
+                if joins.contains(host) =>
+            {
+                connected.insert(host, at);
+                returns.extend(out.contains(host).then_some((host, at, NEVER)));
+                false
+            }
+            EventKind::Observed { stream, saw } if &*stream.0 == SESSION => {
+                match saw.downcast_ref() {
+                    // A client that returns learns of the loss in the same moment.
+                    Some(OfChannel::Joined(false)) => {
+                        out.insert(host);
+                        let is_back = connected.get(host) == Some(&at);
+                        returns.extend(is_back.then_some((host, at, NEVER)));
+                        false
+                    }
+                    Some(
+                        OfChannel::Joined(true) | OfChannel::Unsubscribed | OfChannel::Removed,
+                    ) => true,
+                    _ => false,
+                }
+            }
+            EventKind::Asked { operation, .. } => operation.verb == "reload",
+            EventKind::Died { .. } => true,
+            _ => false,
+        };
+        if is_over && out.remove(host) {
+            let open = returns.iter_mut().filter(|(of, _, to)| *of == host && *to == NEVER);
+            open.for_each(|(_, _, to)| *to = at);
+        }
+    }
+    let found = returns.into_iter().filter_map(|(host, since, to)| {
+        let bound = since + story.moment() * 2;
+        let own = story.attached.iter().filter(|attached| {
+            window(attached.client) == host && attached.at <= since && !attached.is_second()
+        });
+        let newest = own.max_by_key(|attached| attached.at)?;
+        let is_late = to > bound
+            && bound < story.until
+            && newest.is_live(bound)
+            && story.is_calm(host, newest.at, bound)
+            && wants_its_place(story, host);
+        let subject = About::Host(host.into());
+        let data = fields! { since };
+        is_late.then(|| Violation::new("client_comes_back", subject, bound, &NO_PLACE, data))
+    });
+    found.take(5).collect()
+}
+
+/// Returns whether the user of a host wants its client to take part in the session whenever it sees that the
+/// client does. A reloaded window with the same id may see the place of the window before.
+fn wants_its_place(story: &Story<'_>, host: &str) -> bool {
+    let has = |asked: &UserOperation<'_>, field: &str| {
+        asked.operation.fields.get(field).and_then(|it| it.as_bool()) == Some(true)
+    };
+    let mut own = story.asked.values().filter(|asked| asked.host == host);
+    let is_unsure = own.any(|asked| match asked.verb() {
+        "leave" => true,
+        "reload" => has(asked, "keeps-id"),
+        "watch" => has(asked, "looks-only"),
+        _ => false,
+    });
+    !is_unsure && setup::tools_of(story.cx.plan, host).len() <= story.host_limits.tools
 }
 
 /// The time from which the host remembers fewer other clients than it can, so that it accepts this

@@ -1,9 +1,11 @@
 //! `ends_are_true`: a call ends as its tool and its user decide, or for a reason of the host that is
 //! true.
 
-use super::facts::{CallStory, UserOperation};
+use std::time::Duration;
+
+use super::facts::{CallStory, MS, UserOperation};
 use super::story::{Story, defaults};
-use crate::history::EventKind;
+use crate::history::{EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Phrase, Violation, ViolationFields, ViolationKind};
 use crate::subjects::judging::judged;
@@ -22,6 +24,8 @@ kinds! {
 kinds! {
     NO_RESULT = "no-result": "its tool had no such result";
     A_RESULT = "a-result": "its tool had a result";
+    IS_HERE = "is-here": "{owner} was connected";
+    IS_AWAY = "is-away": "{owner} was not connected";
     HAS_OWNER = "has-owner": "{owner} offered the tool";
     FITS = "fits": "the result was short";
     WANTED = "wanted": "no user had denied it or ended its turn";
@@ -98,7 +102,9 @@ fn untrue_end(story: &Story<'_>, call: &CallStory<'_>, setup: &ToolSetup) -> Opt
             }
             "the result is too long" if is_short => truth(&FITS),
             "no client offers this tool" | "the result is too long" => None,
-            why if why.starts_with("the client that ran this tool") => None,
+            why if why.starts_with("the client that ran this tool") => {
+                wrong_cause(story, call.owner, why, at)
+            }
             _ if has_ended && setup.ends == ToolEnds::Works => truth(&A_RESULT),
             _ => None,
         },
@@ -115,6 +121,21 @@ fn untrue_end(story: &Story<'_>, call: &CallStory<'_>, setup: &ToolSetup) -> Opt
     }?;
     let data = fields! { call: call.id, end: end.to_string(), truth };
     Some(Violation::new("ends_are_true", call.turn, at, &UNTRUE, data))
+}
+
+/// The host says that the owner of a call is disconnected, or that it no longer takes part. Returns what is
+/// true instead. The host knows which of its connections are open, unless its task is held.
+fn wrong_cause(story: &Story<'_>, owner: &str, why: &str, at: Time) -> Option<Phrase> {
+    let before = at.before(MS);
+    let is_here = || story.of_client(owner, before).any(|attached| attached.over > at);
+    let was_here = || {
+        let mut own = story.of_client(owner, at);
+        own.any(|attached| story.later(attached.over, Duration::ZERO) >= before)
+    };
+    match why.contains("is disconnected") {
+        true => is_here().then(|| Phrase::new(&IS_HERE, fields! { owner })),
+        false => (!was_here()).then(|| Phrase::new(&IS_AWAY, fields! { owner })),
+    }
 }
 
 /// A tool does not begin if the user denied its call.

@@ -202,16 +202,21 @@ impl Story<'_> {
     /// connection has been there for a while without faults, and its user has neither watched the chat
     /// nor asked for it in that time.
     pub(super) fn holds_nothing_of(&self, client: &str, chat: &str, at: Time) -> bool {
-        let (host, before) = (window(client), at.before(self.moment() * 2));
-        let mut conns = self.of_client(client, at).filter(|attached| attached.over > before);
+        self.held_nothing_of(client, chat, at.before(self.moment() * 2), at)
+    }
+
+    /// Returns the same for an interval: in all of it, the only connection of the client was there.
+    pub(super) fn held_nothing_of(&self, client: &str, chat: &str, from: Time, to: Time) -> bool {
+        let host = window(client);
+        let mut conns = self.of_client(client, to).filter(|attached| attached.over > from);
         let (Some(only), None) = (conns.next(), conns.next()) else { return false };
-        let is_there = only.at < before && only.is_live(at) && !only.is_second();
+        let is_there = only.at < from && only.is_live(to) && !only.is_second();
         is_there
-            && self.is_newest(client, at)
-            && self.is_calm(host, before, at)
-            && self.was_retransmitted(only, before)
-            && self.has_settled_in(host, before)
-            && !self.may_hold(host, chat, before, at)
+            && self.is_newest(client, to)
+            && self.is_calm(host, from, to)
+            && self.was_retransmitted(only, from)
+            && self.has_settled_in(host, from)
+            && !self.may_hold(host, chat, from, to)
     }
 
     /// Returns whether the user of a window watched a channel in an interval, or waited for it. If

@@ -10,7 +10,7 @@ use crate::history::{Event, EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Phrase, Violation, ViolationFields};
 use crate::subjects::judging::{has_puppet, host, judged};
-use crate::subjects::toolcall::notes::{CallEnd, ToolWork};
+use crate::subjects::toolcall::notes::{CallEnd, OfChannel, ToolWork};
 use crate::subjects::toolcall::setup::{SESSION, STRANGER};
 
 kinds! {
@@ -24,6 +24,7 @@ kinds! {
 kinds! {
     pub(super) GONE_IS_FAILED;
     NOT_OVER = "not-over": "{subject:}{call} had not ended by {at}, although its owner {owner} was absent since {gone}";
+    NOT_HELD = "not-held": "{subject:}{call} had not ended by {at}, although its owner {owner} was connected and did not watch {chat} since {since}";
 }
 
 kinds! {
@@ -152,8 +153,36 @@ pub(super) fn gone_is_failed(story: &Story<'_>) -> Vec<Violation> {
             let data = fields! { call: id, owner, gone };
             found.push(Violation::new("gone_is_failed", *turn, bound, &NOT_OVER, data));
         }
+        found.extend(not_held(story, call));
     }
     found
+}
+
+/// Detects a call that goes on although its owner is connected, and has not been subscribed to the chat for
+/// the grace period. That begins when the owner is back, or with the call. A call whose result waits for
+/// consent needs no owner.
+fn not_held(story: &Story<'_>, call: &CallStory<'_>) -> Option<Violation> {
+    let CallStory { id, owner, chat, turn, began, .. } = call;
+    if !story.cx.plan.puppets.is_empty() || story.reports_result(call, story.until) {
+        return None;
+    }
+    let (host, moments) = (window(owner), story.moment() * 2);
+    let back = story.of_client(owner, story.until).map(|attached| attached.at);
+    let looks = story.watch_spans.iter().filter(|look| look.host == host).map(|look| look.from);
+    let later = back.chain(looks).filter(|at| at > began).map(|at| (at + MS, at + MS + moments));
+    // The host knows at `since` what is true since `from`.
+    let late = later.chain([(began.before(moments), *began)]).filter_map(|(from, since)| {
+        let bound = story.later(since, story.host_limits.grace + story.moment());
+        let mut handshakes = story.arriving.iter().filter(|attempt| attempt.client == *owner);
+        let goes_on = bound < story.until
+            && call.goes_on(bound)
+            && !handshakes.any(|attempt| attempt.from <= bound && attempt.to >= from)
+            && story.held_nothing_of(owner, chat, from, bound);
+        goes_on.then_some((bound, since))
+    });
+    let (bound, since) = late.min()?;
+    let data = fields! { call: *id, owner: *owner, chat: *chat, since };
+    Some(Violation::new("gone_is_failed", *turn, bound, &NOT_HELD, data))
 }
 
 /// The time from which the owner of a call is permanently absent, and the time by which its agent
@@ -239,7 +268,42 @@ pub(super) fn returning_keeps(story: &Story<'_>) -> Vec<Violation> {
             fields! { why },
         ));
     }
+    found.extend(judged(story.cx).filter_map(|event| {
+        let client = left_without_cause(story, event)?;
+        let why = Phrase::new(&HERE, ViolationFields::default());
+        let data = fields! { why };
+        Some(Violation::new("returning_keeps", client, event.at, &LOST_ITS_PLACE, data))
+    }));
     found
+}
+
+/// If a user sees that its client has lost its place, returns the client if it had no reason to lose it: for a
+/// while without faults, its only connection held the session, and its user never left. What the host
+/// does to one client must not remove another.
+fn left_without_cause<'a>(story: &Story<'a>, event: &Event) -> Option<&'a str> {
+    let EventKind::Observed { stream, saw } = &event.what else { return None };
+    if &*stream.0 != SESSION || saw.downcast_ref() != Some(&OfChannel::Joined(false)) {
+        return None;
+    }
+    let (on, at) = (host(event), event.at);
+    let before = at.before(story.moment() * 2);
+    let mut conns = story.attached.iter().filter(|attached| {
+        window(attached.client) == on && attached.at <= at && attached.over > before
+    });
+    let (Some(only), None) = (conns.next(), conns.next()) else { return None };
+    let mut leaves =
+        story.asked.values().filter(|asked| asked.verb() == "leave" && asked.host == on);
+    let is_kept = only.at < before
+        && only.is_live(at)
+        && !only.is_second()
+        && story.cx.plan.puppets.is_empty()
+        && story.is_newest(only.client, at)
+        && story.is_calm(on, before, at)
+        && story.was_retransmitted(only, before)
+        && story.watches(on, SESSION, before, at)
+        && story.existence.throughout(SESSION, before, at).is_some()
+        && !leaves.any(|left| left.at <= at);
+    is_kept.then_some(only.client)
 }
 
 /// Returns whether a client returned to the session at a moment, and the grace period of its absence

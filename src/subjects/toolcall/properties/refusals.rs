@@ -9,20 +9,21 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::facts::{CallStory, MS, UserOperation, text};
 use super::story::{Story, window};
-use crate::history::{Answer, Call, EventKind, Time};
+use crate::history::{Answer, Call, Data, EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Phrase, Violation, ViolationFields};
 use crate::subjects::judging::{has_puppet, host, judged};
 use crate::subjects::records;
-use crate::subjects::toolcall::answers::{Reason, reason, wants_a_token};
+use crate::subjects::toolcall::answers::{Reason, coded, reason, wants_a_token};
 use crate::subjects::toolcall::claim::OF_A_KNOWN_CLIENT;
 use crate::subjects::toolcall::notes::Status;
 use crate::subjects::toolcall::setup::{self, SESSION};
-use reknit_toolcall::wire::{ROOT, code::NOT_FOUND};
+use reknit_toolcall::wire::{ROOT, code};
 
 kinds! {
     pub(super) REFUSALS_ARE_TRUE;
     REFUSED = "refused": "{subject:}it was refused ({answer}), although {truth} {moment}";
+    CODE = "code": "{subject:}it was refused ({answer}) with the code {code}, and not with {truth} {moment}";
     REPLY = "reply": "{subject:}the reply of a user was refused ({why}), although {call} waited for it {moment}";
     RETURN = "return": "{subject:}the host did not know the client, although it accepted the client at {since} {moment}";
 }
@@ -58,6 +59,10 @@ pub(super) fn refusals_are_true(story: &Story<'_>) -> Vec<Violation> {
         else {
             continue;
         };
+        found.extend(wrong_code(why).map(|(code, truth)| {
+            let data = fields! { answer, code: code.to_string(), truth: truth.to_string() };
+            Violation::new("refusals_are_true", *call, event.at, &CODE, data)
+        }));
         let (Some(asked), Some(why)) = (story.asked.get(call), reason(why)) else { continue };
         let refusal = Refusal { story, outcomes: &outcomes, call: *call, asked, why, at: event.at };
         let truth = if wants_a_token(answer) { None } else { refusal.contradiction() };
@@ -70,6 +75,50 @@ pub(super) fn refusals_are_true(story: &Story<'_>) -> Vec<Violation> {
     found.extend(refused_returns(story));
     found.truncate(5);
     found
+}
+
+/// The refusals of requests, with the codes that the protocol has for them. A client hides the text if
+/// something does not exist, so with the right code none of the last ones is seen.
+const CODES: &[(i64, &[&str])] = &[
+    (
+        code::INVALID_PARAMS,
+        &[
+            "invalid chat name",
+            "invalid session name",
+            "a new chat must be empty",
+            "too many subscriptions, or an invalid name",
+        ],
+    ),
+    (
+        code::INVALID_REQUEST,
+        &["too many pending requests for this channel", "a newer connection has sent a token"],
+    ),
+    (code::AUTH_REQUIRED, &["the token is invalid"]),
+    (code::EXISTS, &["a channel with that name already exists"]),
+    (code::SESSION_EXISTS, &["a session with that name already exists"]),
+    (
+        code::CONFLICT,
+        &[
+            "there are too many chats",
+            "there are too many sessions",
+            "the channel is full",
+            "it is being made",
+            "it is unknown whether a channel with that name exists",
+            "it is unknown whether a session with that name exists",
+        ],
+    ),
+    (code::NOT_FOUND, &["there is no such channel", "there is no such chat", "unsubscribed"]),
+    (
+        code::SESSION_NOT_FOUND,
+        &["there is no such session", "the session of the chat does not exist"],
+    ),
+];
+
+/// If the code of a refusal does not belong to its text, returns the code and the right one.
+fn wrong_code(why: &Data) -> Option<(i64, i64)> {
+    let (code, text) = coded(why)?;
+    let (truth, _) = CODES.iter().find(|(_, texts)| texts.contains(&text))?;
+    (code != *truth).then_some((code, *truth))
 }
 
 /// The outcome of a call.
@@ -490,7 +539,7 @@ fn refused_returns(story: &Story<'_>) -> Vec<Violation> {
         let (at, host) = (event.at, host(event));
         match *name {
             "toolcall.client.initialized" => drop(initialized.insert(host, at)),
-            "toolcall.client.refused" if text(fields, "code") == NOT_FOUND.to_string() => {
+            "toolcall.client.refused" if text(fields, "code") == code::NOT_FOUND.to_string() => {
                 let accepted = initialized.get(host).and_then(|known| {
                     let own = story.attached.iter().filter(|attached| {
                         window(attached.client) == host

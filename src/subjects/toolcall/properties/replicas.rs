@@ -20,6 +20,7 @@ kinds! {
 
 kinds! {
     pub(super) REPLAY_IS_USED;
+    FROM_THE_FUTURE = "from-the-future": "{subject:}it counts action {seen} as seen, although the host had performed only {number} {moment}";
     EVERYTHING_AGAIN = "everything-again": "{subject:}it received snapshots, although the host still keeps all actions that it missed {moment}";
 }
 
@@ -164,15 +165,75 @@ impl<'a> ReplicaCheck<'_, 'a> {
     }
 }
 
+/// A client has seen no action that its host has not performed: the host could not replay what follows.
+/// The numbers of a restarted host begin again, and its clients initialize again.
+fn from_the_future(story: &Story<'_>) -> Vec<Violation> {
+    let mut opened: BTreeMap<&str, usize> = BTreeMap::new();
+    // The windows that this incarnation of the host has initialized, each with the last action that it
+    // has seen.
+    let mut seen: BTreeMap<&str, Option<u64>> = BTreeMap::new();
+    // The number of the last action of the host, while nothing happens there.
+    let mut last: Option<u64> = None;
+    let mut died = Time::ZERO;
+    let mut found = Vec::new();
+    for event in judged(story.cx) {
+        let (at, host) = (event.at, host(event));
+        let is_server = story.cx.servers.contains(&host);
+        match &event.what {
+            EventKind::Died { .. } if is_server => {
+                (last, died) = (None, at);
+                seen.clear();
+            }
+            EventKind::Died { .. } => drop(seen.remove(host)),
+            EventKind::Milestone { name: "toolcall.client.opened", fields } => {
+                let conn = ConnIndex::from_fields(fields).map(|ConnIndex(index)| index);
+                conn.into_iter().for_each(|conn| _ = opened.insert(host, conn));
+            }
+            // A fault may delay the answer of a host until after its death.
+            EventKind::Milestone { name: "toolcall.client.initialized", .. } => {
+                let conn = opened.get(host);
+                let mut accepted = story.attached.iter().filter(|attached| attached.at > died);
+                if accepted.any(|attached| Some(&attached.conn) == conn) {
+                    seen.insert(host, None);
+                }
+            }
+            EventKind::Observed { saw, .. } => match saw.downcast_ref() {
+                Some(OfChannel::Changed) if is_server => last = None,
+                Some(OfChannel::Stable { number: Some(number), .. }) if is_server => {
+                    last = Some(*number);
+                }
+                Some(OfChannel::Stable { number: Some(number), .. }) => {
+                    seen.entry(host).and_modify(|seen| *seen = Some(*number));
+                }
+                _ => continue,
+            },
+            _ => continue,
+        }
+        let Some(number) = last else { continue };
+        for (window, cursor) in &mut seen {
+            if let Some(seen) = cursor.take_if(|seen| *seen > number) {
+                let data = fields! { seen, number };
+                found.push(Violation::new("replay_is_used", *window, at, &FROM_THE_FUTURE, data));
+            }
+        }
+    }
+    found.truncate(5);
+    found
+}
+
 /// If the host still has all actions that a client missed, it replays them instead of sending
 /// snapshots.
 pub(super) fn replay_is_used(story: &Story<'_>) -> Vec<Violation> {
+    if has_puppet(story.cx) {
+        return Vec::new();
+    }
+    let mut found = from_the_future(story);
     let defaults = super::story::defaults();
     let is_small = story.host_limits.log_actions < defaults.log_actions
         || story.host_limits.log_bytes < defaults.log_bytes;
     // If there are more actions than the host retains, it cannot replay them.
-    if is_small || has_puppet(story.cx) || exceeds_replay_log(story.cx) {
-        return Vec::new();
+    if is_small || exceeds_replay_log(story.cx) {
+        return found;
     }
     let mut unheard: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let mut conns: BTreeMap<u64, &str> = BTreeMap::new();
@@ -181,7 +242,6 @@ pub(super) fn replay_is_used(story: &Story<'_>) -> Vec<Violation> {
     let mut arriving: BTreeMap<u64, &str> = BTreeMap::new();
     let mut outdated: BTreeSet<u64> = BTreeSet::new();
     let mut anew: BTreeMap<&str, Time> = BTreeMap::new();
-    let mut found = Vec::new();
     for event in judged(story.cx) {
         match &event.what {
             EventKind::Milestone { name, fields } => {

@@ -13,11 +13,12 @@ use crate::subjects::toolcall::notes::OfChannel;
 
 kinds! {
     pub(super) VIEWS_ARE_CURRENT;
+    OTHER_CHAT = "other-chat": "{subject:}the window of {host} showed the turn {turn} of another chat in it {moment}";
     OTHER_TITLE = "other-title": "{subject:}the window showed the title {title} instead of {truth} {moment}";
 }
 
-/// A title that a user reads is the newest one that the user gave and that the host has not answered,
-/// or otherwise the one that the host confirmed last.
+/// A window shows a turn only in its own chat. A title that a user reads is the newest one that the user
+/// gave and that the host has not answered, or otherwise the one that the host confirmed last.
 pub(super) fn views_are_current(story: &Story<'_>) -> Vec<Violation> {
     if has_puppet(story.cx) {
         return Vec::new();
@@ -35,11 +36,16 @@ pub(super) fn views_are_current(story: &Story<'_>) -> Vec<Violation> {
     for event in judged(story.cx) {
         let (at, host) = (event.at, host(event));
         match &event.what {
-            EventKind::Observed { saw, .. } => {
-                if let Some(OfChannel::Title(title)) = saw.downcast_ref() {
-                    confirmed.insert(host, (title, at));
+            EventKind::Observed { stream, saw } => match saw.downcast_ref() {
+                Some(OfChannel::Title(title)) => drop(confirmed.insert(host, (title, at))),
+                // A puppet names its turns as it likes.
+                Some(OfChannel::ShowsForeignTurn(turn)) if story.cx.plan.puppets.is_empty() => {
+                    let (turn, channel) = (turn.as_str(), &*stream.0);
+                    let data = fields! { host, turn };
+                    found.push(Violation::new("views_are_current", channel, at, &OTHER_CHAT, data));
                 }
-            }
+                _ => {}
+            },
             EventKind::Answered { call, answer } => {
                 let Some(Reading { title: Some(title), .. }) = reading(answer) else { continue };
                 let Some((last, seen)) = confirmed.get(host).copied() else { continue };

@@ -34,7 +34,9 @@ impl ClientCore {
             }
             Line::Opening | Line::Connected { .. } | Line::Closed(_) => None,
         };
-        line.into_iter().chain(self.deadlines()).min()
+        // The bug: the timer of the next attempt hides them.
+        let is_counted = |_: &Instant| line.is_none() || !defect!(AttemptsHideDeadlines);
+        line.into_iter().chain(self.deadlines().filter(is_counted)).min()
     }
 
     /// Handles every timeout that has passed. `random` is any number; it randomizes the pauses.
@@ -151,7 +153,9 @@ impl ClientCore {
         if !defect!(DeadCallsAreAnswered) {
             self.withdraw_actions_of_calls();
         }
-        self.seen = u64::try_from(result.server_seq).unwrap_or(0);
+        if result.snapshots.is_empty() || !defect!(SnapshotsKeepTheCursor) {
+            self.seen = u64::try_from(result.server_seq).unwrap_or(0);
+        }
         self.reset_to_snapshots(result.snapshots, asked);
         self.tokens_are_owed = true;
         self.resend_tokens(asked, now);
@@ -265,7 +269,9 @@ impl ClientCore {
         self.line = Line::Connected { since: now };
         self.was_connected = true;
         self.send_again();
-        self.join_again();
+        if !defect!(ReturningClientsLookOn) {
+            self.join_again();
+        }
         self.send_held(now);
         if !defect!(MissedCallsWait) {
             self.look_for_calls();
@@ -367,6 +373,11 @@ impl ClientCore {
             }
             match asked.purpose {
                 Purpose::Subscribe { .. } if !defect!(SubscriptionsAreLost) => {
+                    self.hold_again(asked)
+                }
+                Purpose::User { .. }
+                    if asked.method == method::AUTHENTICATE && defect!(TokensAreSentAgain) =>
+                {
                     self.hold_again(asked)
                 }
                 _ if defect!(InFlightForgotten) => std::mem::forget(asked),

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use reknit_resume::{BackOff, SeenIds};
+use reknit_seams::defect;
 use serde_json::value::RawValue;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
@@ -230,9 +231,12 @@ impl ClientCore {
     /// Returns the state of a channel including this client's unconfirmed actions.
     pub fn view(&self, channel: &str) -> Option<SnapshotState> {
         let mut state = self.confirmed(channel)?.clone();
-        for unconfirmed in
-            self.unconfirmed.values().filter(|unconfirmed| unconfirmed.channel == channel)
-        {
+        // The bug: an action that waits for a connection shows in each channel.
+        let is_shown = |unconfirmed: &&Unconfirmed| {
+            unconfirmed.channel == channel
+                || !unconfirmed.sent && defect!(WaitingActionsShowEverywhere)
+        };
+        for unconfirmed in self.unconfirmed.values().filter(is_shown) {
             // The host will also reject an action that does not fit any more.
             let _ = crate::state::apply(&mut state, &unconfirmed.action);
         }
@@ -268,8 +272,11 @@ impl ClientCore {
     }
 
     fn push_effect(&mut self, effect: ClientEffect) {
+        let wakes = !matches!(effect, ClientEffect::Send(..)) || !defect!(MessagesWakeNothing);
         self.effects.push_back(effect);
-        self.changed.notify_one();
+        if wakes {
+            self.changed.notify_one();
+        }
     }
 
     fn send(&mut self, message: Message) {

@@ -122,7 +122,9 @@ impl ClientCore {
         if !defect!(UnsubscribedStaysJoined) {
             self.joined.remove(channel);
         }
-        self.stop_calls(|(chat, _, _)| chat == channel);
+        if !defect!(UnwatchedToolsGoOn) {
+            self.stop_calls(|(chat, _, _)| chat == channel);
+        }
         if defect!(UnsubscribedActionsAreDropped) {
             self.unconfirmed.retain(|_, unconfirmed| unconfirmed.channel != channel);
         }

@@ -188,7 +188,11 @@ impl HostCore {
             .map(|state| (call::id(state).to_owned(), tool_of(state).to_owned()))
             .collect::<Vec<_>>();
         for (id, tool) in owned {
-            let why = match (gone, self.replacement(client, chat, &tool)) {
+            let told = match gone {
+                ReleaseReason::Away if defect!(GoneOwnersAreSaidToLeave) => ReleaseReason::Released,
+                gone => gone,
+            };
+            let why = match (told, self.replacement(client, chat, &tool)) {
                 (ReleaseReason::Away, false) => "the client that ran this tool is disconnected",
                 (ReleaseReason::Away, true) => {
                     "the client that ran this tool is disconnected; another client offers it: try again"

@@ -115,6 +115,7 @@ impl ClientRecord {
                 Some(since + limits.client_retention)
             }
             Some(lease) => Some(lease.until()),
+            None if defect!(ConnectedClientsAreAwaited) => None,
             None => {
                 self.unheld.values().min().map(|since| (*since).max(self.here_since) + limits.grace)
             }

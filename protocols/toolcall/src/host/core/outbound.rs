@@ -137,7 +137,9 @@ impl HostCore {
         let live = self.transports.iter().filter(|(_, transport)| {
             matches!(transport.stage, Stage::Live(_)) || defect!(NoticesBeforeTheHandshake)
         });
-        for conn in live.map(|(conn, _)| *conn).collect::<Vec<_>>() {
+        // The bug: only the oldest connection gets it.
+        let most = if defect!(OnlyTheOldestIsNotified) { 1 } else { usize::MAX };
+        for conn in live.map(|(conn, _)| *conn).take(most).collect::<Vec<_>>() {
             self.send(conn, Message::notification(method, params));
         }
     }

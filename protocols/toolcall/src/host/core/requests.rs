@@ -350,7 +350,12 @@ impl HostCore {
             .get(&chat)
             .filter(|known| known.state.is_some() || !defect!(UnloadedNotDisposed));
         let Some(session) = known.and_then(|known| known.session.clone()) else {
-            return refused(code::NOT_FOUND, "there is no such chat");
+            let code = if defect!(UnknownChatsAreInvalid) {
+                code::INVALID_PARAMS
+            } else {
+                code::NOT_FOUND
+            };
+            return refused(code, "there is no such chat");
         };
         let lists =
             |session: &SessionState| session.chats.iter().any(|known| known.resource == chat);

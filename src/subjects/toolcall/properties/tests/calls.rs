@@ -366,3 +366,26 @@ fn a_window_that_does_not_take_part_offers_no_tools() {
     assert_eq!(violations(&parted("state changed"), owner_can_run).len(), 1);
     holds(&parted("left"), owner_can_run);
 }
+
+#[test]
+fn a_tool_stops_when_its_user_stops_watching() {
+    let work = |run, ms, what: &str| saw(run, ms, "client", "t1", &format!("tool: call-1 {what}"));
+    let ready = |run| saw(run, 1_400, "server", "t1", "agent: call-1 is ready");
+    let run = |unwatched| {
+        let call = ready(calls(here_until(None), 1_000, "call-1", "client"));
+        saw(work(call, 1_500, "begins"), unwatched, "client", "c1", "unsubscribed")
+    };
+    assert_eq!(
+        violations(&work(run(3_000), 3_002, "ends"), no_work_for_what_is_over),
+        [
+            "t1: the tool of call-1 ends on client, although its user had not watched c1 since 3.000 s (at 3.002 s)"
+        ]
+    );
+    holds(&work(run(3_000), 3_001, "ends"), no_work_for_what_is_over);
+    holds(&work(run(3_000), 4_000, "is stopped"), no_work_for_what_is_over);
+    holds(&work(run(1_500), 4_000, "ends"), no_work_for_what_is_over); // the tool began later
+    let again = saw(run(3_000), 3_500, "client", "c1", "state received");
+    assert_eq!(violations(&work(again, 4_000, "ends"), no_work_for_what_is_over).len(), 1);
+    let reloaded = run(3_000).asked_as(2, 2_500, Class::Durable, "reload", "{}");
+    holds(&work(reloaded, 4_000, "ends"), no_work_for_what_is_over);
+}

@@ -36,7 +36,7 @@ fn after(actions: &[Value]) -> ChatState {
 
 fn stable(chat: ChatState) -> OfChannel {
     let contents = Some(Contents::of(SnapshotState::Chat(Box::new(chat))));
-    OfChannel::Stable { second: false, digest: "0f".into(), contents }
+    OfChannel::Stable { second: false, digest: "0f".into(), contents, number: None }
 }
 
 /// The host has the chat c1 after these actions of the turn t1. Returns what is wrong.
@@ -280,4 +280,25 @@ fn a_window_refuses_only_a_question_that_it_does_not_know() {
     assert_eq!(found([true, false], refused()), 1);
     assert_eq!(found([true, false], answered()), 0);
     assert_eq!(found([false, true], answered()), 1);
+}
+
+#[test]
+fn a_call_fails_for_a_cause_that_is_true_of_its_owner() {
+    let found = |over: Option<u64>, why: &str| {
+        let run = calls(here_until(over), 1_000, "call-1", "client");
+        let what = Became::Over(CallEnd::Failed(format!("the client that ran this tool {why}")));
+        let saw = Data::of(OfCall { by: By::Agent, call: "call-1".to_owned(), what });
+        let event = EventKind::Observed { stream: "t1".into(), saw };
+        violations(&run.entry(5_000, Some("server"), event), ends_are_true)
+    };
+    assert_eq!(found(Some(5_000), "is disconnected").len(), 0);
+    assert_eq!(
+        found(None, "is disconnected"),
+        [
+            "t1: call-1 is failed (the client that ran this tool is disconnected), but client was connected (at 5.000 s)"
+        ]
+    );
+    assert_eq!(found(None, "no longer takes part").len(), 0);
+    assert_eq!(found(Some(4_999), "no longer takes part").len(), 0);
+    assert_eq!(found(Some(4_998), "no longer takes part").len(), 1);
 }

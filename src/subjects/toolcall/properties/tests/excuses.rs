@@ -115,7 +115,7 @@ fn a_window_that_is_replaced_asks_for_no_release() {
 fn a_session_is_one_too_many_only_beside_as_many_others() {
     let full = || {
         let message = "there are too many sessions".to_owned();
-        Answer::refused(Data::of(Coded { code: -32003, message }))
+        Answer::refused(Data::of(Coded { code: -32011, message }))
     };
     let found = |others: &[(u64, Option<u64>)]| {
         let run = asked(here_until(None), 2, 5_000, "create-session", r#"{"name":"s2"}"#);

@@ -164,3 +164,30 @@ fn a_silent_connection_is_closed_at_its_deadline() {
     holds(&silent(Some(16_000 + MOMENT)), silent_is_closed);
     assert_eq!(violations(&silent(None), silent_is_closed).len(), 1);
 }
+
+#[test]
+fn a_new_session_is_announced_to_each_second_connection() {
+    let run = |opened: u64| {
+        let two =
+            accepted(here_until(None).conn_labelled("second", 1, opened, None), opened + 10, "2");
+        let asked = two.asked_as(2, 5_000, Class::InFlight, "create-session", r#"{"name":"s2"}"#);
+        let stored = note(asked, 5_050, "server", "s2", OfChannel::Stored);
+        stored.answered(2, 5_100, "created s2")
+    };
+    let announced = |scripted, ms| {
+        let summary = serde_json::json!({});
+        note(scripted, ms, "client", "s2", OfChannel::Announced(summary))
+    };
+    assert_eq!(
+        violations(&run(1_000), confirmed_is_done),
+        [
+            "call 2: the host confirmed it (created s2), but s2 was not announced to each second connection of client (at 5.100 s)"
+        ]
+    );
+    holds(&announced(run(1_000), 5_060), confirmed_is_done);
+    assert_eq!(violations(&announced(run(1_000), 4_900), confirmed_is_done).len(), 1);
+    holds(&run(4_900), confirmed_is_done); // it may have come too late
+    holds(&run(1_000).kills(5_010, 5_020), confirmed_is_done);
+    let two = accepted(run(1_000).conn_labelled("second", 2, 2_000, None), 2_010, "3");
+    assert_eq!(violations(&announced(two, 5_060), confirmed_is_done).len(), 1);
+}

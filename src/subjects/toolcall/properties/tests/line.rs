@@ -172,3 +172,40 @@ fn a_restore_ends_in_time_unless_its_channel_is_removed() {
     holds(&wording(gone, 3_000, "toolcall.host.restoring"), requests_settle); // it finds nothing at once, and says nothing
     holds(&wording(begun, 11_000, "toolcall.host.restore-late"), requests_settle);
 }
+
+#[test]
+fn a_client_that_is_back_takes_part_again() {
+    let run = |opened: u64, back: Option<u64>| {
+        let run = accepted(here_until(Some(2_000)).conn(2, opened, None), 4_000, "2");
+        let fields = [("generation", "2")];
+        let run = milestone(run, 4_010, "client", "toolcall.client.replayed", &fields);
+        let run = milestone(run, 4_010, "client", "toolcall.client.connected", &fields);
+        let run = saw(run, 4_010, "client", "s1", "left");
+        back.into_iter().fold(run, |run, ms| saw(run, ms, "client", "s1", "joined"))
+    };
+    let bound = 4_010 + 2 * MOMENT;
+    holds(&run(3_900, Some(bound)), client_comes_back);
+    assert_eq!(
+        violations(&run(3_900, Some(bound + 1)), client_comes_back),
+        [
+            "client: it did not take part in the session by 5.250 s, although it was connected again since 4.010 s"
+        ]
+    );
+    assert_eq!(violations(&run(3_900, None), client_comes_back).len(), 1);
+    let late = |run: ScriptedRun| violations(&run, client_comes_back).len();
+    assert_eq!(late(run(3_900, None).kills(4_500, 4_600)), 0);
+    assert_eq!(late(run(3_900, None).kills(2_000, 3_800)), 1, "the new connection had no fault");
+    let unwatched = saw(run(3_900, None), 5_000, "client", "s1", "unsubscribed");
+    assert_eq!(late(unwatched), 0);
+    let asks = |verb, fields: &str| {
+        let run = run(3_900, None);
+        late(run.asked_as(2, 1_000, Class::Durable, verb, fields))
+    };
+    assert_eq!(asks("leave", "{}"), 0);
+    assert_eq!(asks("reload", r#"{"keeps-id":true}"#), 0);
+    assert_eq!(asks("watch", r#"{"chat":"s1","looks-only":true}"#), 0);
+    assert_eq!(asks("watch", r#"{"chat":"s1"}"#), 1);
+    let mut small = run(3_900, None);
+    small.plan.limits.set("host.active-clients", LimitValue::Count(1));
+    assert_eq!(late(small), 0);
+}

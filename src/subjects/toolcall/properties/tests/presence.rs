@@ -330,3 +330,50 @@ fn a_second_connection_keeps_a_place_if_its_window_watched_the_session_at_its_op
     holds(&scripted(9_400), returning_keeps); // the second connection may have been opened before, and was not given the session
     holds(&scripted(9_450), returning_keeps);
 }
+
+/// The grace period begins with the call, or when the owner is back, and the host knows that.
+#[test]
+fn calls_of_a_connected_client_that_does_not_watch_fail_after_the_grace_period() {
+    let leaves = |scripted, ms| saw(scripted, ms, "client", "c1", "unsubscribed");
+    let scripted = |left| calls(leaves(here_until(None), left), 9_000, "call-1", "client");
+    let ended = |scripted, ms| over(scripted, ms, "failed (released)");
+    let bound = 9_000 + GRACE + MOMENT;
+    holds(&ended(scripted(5_000), bound), gone_is_failed);
+    assert_eq!(
+        violations(&ended(scripted(5_000), bound + 1), gone_is_failed),
+        [
+            "t1: call-1 had not ended by 39.620 s, although its owner client was connected and did not watch c1 since 9.000 s"
+        ]
+    );
+    let late = |scripted| violations(&ended(scripted, bound + 1), gone_is_failed).len();
+    assert_eq!(late(scripted(8_500)), 0, "the host may not know it yet");
+    assert_eq!(late(scripted(5_000).kills(20_000, 20_100)), 0, "the connection may be over");
+    let asks = r#"{"chat":"c1"}"#;
+    let asked = scripted(5_000).asked_as(2, 30_000, Class::InFlight, "watch", asks);
+    assert_eq!(late(asked), 0, "it may be subscribed again");
+    let reports = scripted(5_000).asked_as(2, 10_000, Class::Durable, "report-result", asks);
+    assert_eq!(late(reports), 0, "the result may wait for consent");
+    let arrives = scripted(5_000).conn(2, 30_000, None);
+    let fields = [("conn", "2"), ("client", "client")];
+    let arrives = milestone(arrives, 30_010, "server", "toolcall.host.arriving", &fields);
+    assert_eq!(late(arrives), 0, "a handshake may name the chat");
+}
+
+#[test]
+fn a_user_that_never_left_does_not_see_that_its_client_left() {
+    let left = |scripted| saw(scripted, 5_000, "client", "s1", "left");
+    assert_eq!(
+        violations(&left(here_until(None)), returning_keeps),
+        [
+            "client: it lost its place in the session at 5.000 s, although it was connected and subscribed to the session"
+        ]
+    );
+    let leaves = here_until(None).asked_as(2, 4_000, Class::Durable, "leave", "{}");
+    holds(&left(leaves), returning_keeps);
+    holds(&left(here_until(None).kills(4_000, 4_100)), returning_keeps);
+    holds(&left(here_until(Some(4_900))), returning_keeps);
+    let back = here_until(Some(3_000)).conn(2, 4_000, None);
+    holds(&left(accepted(back, 4_100, "2")), returning_keeps); // its grace period had passed
+    let unwatched = saw(here_until(None), 4_900, "client", "s1", "unsubscribed");
+    holds(&left(unwatched), returning_keeps);
+}

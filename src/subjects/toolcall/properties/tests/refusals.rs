@@ -272,3 +272,21 @@ fn a_chat_that_does_not_fit_beside_smaller_ones_is_left_out() {
     assert_eq!(removed([large, 100, 100], "c1"), 1);
     assert_eq!(removed([large; 3], "s1"), 1);
 }
+
+#[test]
+fn a_refusal_has_the_code_of_its_text() {
+    let dispose = |code, text: &str| {
+        let refused = Answer::refused(Data::of(Coded { code, message: text.to_owned() }));
+        let run = asks(here_until(None), "dispose-chat", r#"{"chat":"c9"}"#);
+        violations(&run.answered(2, 5_100, refused))
+    };
+    assert_eq!(
+        dispose(-32602, "there is no such chat"),
+        [
+            "call 2: it was refused (refused (-32602): there is no such chat) with the code -32602, and not with -32008 (at 5.100 s)"
+        ]
+    );
+    assert_eq!(dispose(-32008, "there is no such chat").len(), 0);
+    assert_eq!(dispose(-32011, "it is being made").len(), 0);
+    assert_eq!(dispose(-32003, "a channel with that name already exists").len(), 1);
+}

@@ -105,3 +105,38 @@ fn a_client_that_missed_little_gets_a_replay() {
     );
     holds(&unheard, replay_is_used);
 }
+
+/// The numbers of the host begin again with each incarnation.
+#[test]
+fn a_client_has_seen_no_action_that_its_host_has_not_performed() {
+    let noted = |scripted: ScriptedRun, ms, host: &str, number| {
+        let (digest, contents, number) = ("0f".to_owned(), None, Some(number));
+        let saw = Data::of(OfChannel::Stable { second: false, digest, contents, number });
+        scripted.entry(ms, Some(host), EventKind::Observed { stream: "c1".into(), saw })
+    };
+    let begins = |scripted, ms, conn| {
+        let fields = [("generation", "1"), ("conn", conn), ("client", "client")];
+        let opened = milestone(scripted, ms, "client", "toolcall.client.opened", &fields);
+        let accepted = accepted(opened, ms + 10, conn);
+        milestone(accepted, ms + 20, "client", "toolcall.client.initialized", &fields)
+    };
+    let first = || begins(history().conn(1, 10, Some(3_000)), 20, "1");
+    let run =
+        |performed, seen| noted(noted(first(), 1_000, "server", performed), 1_010, "client", seen);
+    holds(&run(7, 7), replay_is_used);
+    assert_eq!(
+        violations(&run(7, 8), replay_is_used),
+        ["client: it counts action 8 as seen, although the host had performed only 7 (at 1.010 s)"]
+    );
+    // The host performs more actions before it is noted again.
+    let busy = saw(noted(first(), 1_000, "server", 7), 1_005, "server", "c1", "state changed");
+    let busy = noted(busy, 1_010, "client", 8);
+    holds(&busy, replay_is_used);
+    holds(&noted(busy.clone(), 1_300, "server", 9), replay_is_used);
+    assert_eq!(violations(&noted(busy, 1_300, "server", 7), replay_is_used).len(), 1);
+    let restarted = || run(7, 7).died("server", 3_000).started("server", 3_500);
+    let late = |scripted| noted(noted(scripted, 5_000, "server", 2), 5_010, "client", 7);
+    holds(&late(restarted()), replay_is_used); // the window has no answer of the new host yet
+    let back = begins(restarted().conn(2, 4_000, None), 4_010, "2");
+    assert_eq!(violations(&late(back), replay_is_used).len(), 1);
+}

@@ -21,7 +21,7 @@ fn note(scripted: ScriptedRun, ms: u64, host: &str, about: &str, what: OfChannel
 
 fn has(scripted: ScriptedRun, ms: u64, about: &str, state: SnapshotState) -> ScriptedRun {
     let contents = Some(Contents::of(state));
-    let stable = OfChannel::Stable { second: false, digest: "0f".into(), contents };
+    let stable = OfChannel::Stable { second: false, digest: "0f".into(), contents, number: None };
     note(scripted, ms, "server", about, stable)
 }
 
@@ -245,4 +245,17 @@ fn a_session_has_no_more_chats_than_the_limit() {
     };
     holds(&lists(&["c1", "n2"]), limits_hold);
     assert_eq!(violations(&lists(&["c1", "n2", "n3"]), limits_hold).len(), 1);
+}
+
+#[test]
+fn a_window_shows_a_turn_only_in_its_chat() {
+    let shows = || {
+        let foreign = OfChannel::ShowsForeignTurn("t1".to_owned());
+        note(here_until(None), 5_000, "client", "c2", foreign)
+    };
+    assert_eq!(
+        violations(&shows(), views_are_current),
+        ["c2: the window of client showed the turn t1 of another chat in it (at 5.000 s)"]
+    );
+    holds(&shows().puppet("client2"), views_are_current);
 }
