@@ -13,7 +13,7 @@ use futures_util::stream::FuturesUnordered;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::{mpsc, watch};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::limits::{self, LIMITS};
 use super::notes::{AppServerNote, Got, Sent, Tag, ThreadNote, TurnNote};
@@ -93,22 +93,47 @@ async fn serve(mut process: ProgramContext) -> Exit {
     let mut input = BufReader::new(process.stdin).lines();
     let mut reads = true;
     let mut writer = std::pin::pin!(write(lines, process.stdout));
-    let exit = loop {
+    let mut why = Why::Itself;
+    let mut exit = loop {
         tokio::select! {
             biased;
             Some(exit) = exit.recv() => break exit,
-            _ = process.signals.next(), if !server.setup.ignores_terminate => break Exit::Code(143),
+            _ = process.signals.next(), if !server.setup.ignores_terminate => {
+                // It would end by itself after the end of its input.
+                if !server.setup.outlives_input && !server.setup.input_takes.0.is_zero() {
+                    server.record.observed(&server.stream, AppServerNote::Hurried);
+                }
+                why = Why::Asked;
+                break Exit::Code(143);
+            }
             line = input.next_line(), if reads => match line {
                 Ok(Some(line)) => server.read(&line),
                 _ if server.setup.outlives_input => reads = false,
-                _ => break Exit::Code(0),
+                _ => {
+                    why = Why::Input;
+                    break Exit::Code(0);
+                }
             },
             Some(()) = server.turns.next() => {}
             () = &mut writer => break Exit::Signal(13),
         }
     };
-    killed.has_exited = true;
+    let setup = server.setup.clone();
     drop(server);
+    if why == Why::Input && !setup.input_takes.0.is_zero() {
+        tokio::select! {
+            biased;
+            _ = process.signals.next(), if !setup.ignores_terminate => {
+                killed.record.observed(&killed.stream, AppServerNote::Hurried);
+                (why, exit) = (Why::Asked, Exit::Code(143));
+            }
+            () = sleep(setup.input_takes.0) => {}
+        }
+    }
+    if why == Why::Asked && !setup.terminate_takes.0.is_zero() {
+        sleep(setup.terminate_takes.0).await;
+    }
+    killed.has_exited = true;
     if exit == CRASH {
         let _ = process.stderr.write_all(COMPLAINT.as_bytes()).await; // nothing may read it
     }
@@ -116,6 +141,17 @@ async fn serve(mut process: ProgramContext) -> Exit {
         writer.await;
     }
     exit
+}
+
+/// Why an app-server exits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Why {
+    /// A turn makes it exit, or nothing reads its output.
+    Itself,
+    /// Its input has ended.
+    Input,
+    /// It got SIGTERM.
+    Asked,
 }
 
 /// The last output of an app-server that crashes: lines with colours and other control characters.
@@ -184,6 +220,8 @@ struct Running {
     answered_last: bool,
     /// How many interrupts are refused.
     refused: u64,
+    /// When it begins. Until then, every interrupt is refused.
+    begins: Instant,
 }
 
 impl AppServer {
@@ -332,8 +370,9 @@ impl AppServer {
             return self.refuse(&id, "no such turn");
         };
         let Some(running) = self.running.get_mut(&turn) else { return };
-        if running.refused > 0 {
-            running.refused -= 1;
+        let is_queued = Instant::now() < running.begins;
+        if running.refused > 0 || is_queued {
+            running.refused -= u64::from(!is_queued);
             self.record.observed(&running.tag.stream(), TurnNote::InterruptRefused);
             return self.refuse(&id, RUNS_ON);
         }
@@ -373,6 +412,7 @@ impl AppServer {
             waiting: waiting.clone(),
             answered_last,
             refused: setup.refused_interrupts,
+            begins: Instant::now() + setup.waits(),
         };
         self.running.insert(turn.clone(), running);
         let earlier = line(&thread_started(&thread)).len();

@@ -135,7 +135,7 @@ impl Subject for Turn {
     }
 
     fn programs(&self) -> &'static [Program] {
-        &[app_server::PROGRAM, workspace::PROGRAM, jobs::worker::PROGRAM]
+        &[app_server::PROGRAM, workspace::PROGRAM, workspace::STRANGER, jobs::worker::PROGRAM]
     }
 
     /// Runs the broker, and starts it again when it ends, as a supervisor does.

@@ -172,6 +172,8 @@ pub enum AppServerNote {
     Initialized,
     /// It was killed, or its host died.
     Killed,
+    /// It got SIGTERM, although it needs only a moment to end after the end of its input.
+    Hurried,
 }
 
 /// A line that an app-server got from its client. Of a long line, only the start is kept.
@@ -334,6 +336,7 @@ impl fmt::Display for AppServerNote {
         f.write_str(match self {
             Self::Initialized => "the app-server answers `initialize`",
             Self::Killed => "the app-server is killed",
+            Self::Hurried => "the app-server gets SIGTERM before it could end",
         })
     }
 }

@@ -36,6 +36,9 @@ pub enum TurnOperation {
         /// whether its own app-server cannot be started.
         #[serde(default, skip_serializing_if = "is_false")]
         unstartable: bool,
+        /// How long the worker of the job takes to begin.
+        #[serde(default, skip_serializing_if = "is_default")]
+        worker_takes: WrittenDuration,
         /// The session of the job.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         session: Option<String>,
@@ -154,7 +157,12 @@ pub enum TurnOperation {
     /// Asks the broker to end.
     Shutdown {},
     /// Kills the broker of the user's machine with signal 9: the process that its record names.
-    KillBroker {},
+    #[serde(rename_all = "kebab-case")]
+    KillBroker {
+        /// Whether another program of the user gets its process id then, and runs for 20 s.
+        #[serde(default, skip_serializing_if = "is_false")]
+        stranger: bool,
+    },
     /// Damages the record of the broker of the user's machine: removes its second half.
     DamageBroker {},
     /// Holds the lock of the job records of the user's machine, as a command that hangs does.
@@ -307,6 +315,9 @@ impl Operations for TurnOperation {
         let background = prop_oneof![3 => Just(None), 1 => session.clone().prop_map(Some)];
         let resume = prop_oneof![3 => Just(false), 1 => Just(true)];
         let unstartable = prop_oneof![7 => Just(false), 1 => Just(true)];
+        let takes = select(vec![0, 0, 2, 6]);
+        let takes = takes.prop_map(|s| WrittenDuration(Duration::from_secs(s)));
+        let stranger = prop_oneof![1 => Just(false), 3 => Just(true)];
         let wish =
             |name: &'static str| prop_oneof![4 => Just(None), 1 => Just(Some(name.to_owned()))];
         let prompt =
@@ -353,24 +364,37 @@ impl Operations for TurnOperation {
             }
         };
         let damage = select(vec![Damage::Half, Damage::Emptied, Damage::Renamed, Damage::Newer]);
-        let task = |((turn, route), account, session, (resume, unstartable), wishes): (
-            (_, _),
-            Option<&str>,
+        type TaskDraw<'a> = (
+            (String, RouteSetup),
+            Option<&'a str>,
             Option<String>,
-            (bool, bool),
+            (bool, bool, WrittenDuration),
             Wishes,
-        )| {
+        );
+        let task = |(run, account, session, (resume, unstartable, takes), wishes): TaskDraw<'_>| {
+            let (turn, route) = run;
             // Only a broker of the client's machine is chosen by its account.
             let account = account.filter(|_| route == RouteSetup::Workspace).map(str::to_owned);
             let background = session.is_some();
             // A job continues no thread. One that was drawn to do so has no session.
             let session = session.filter(|_| !resume);
             let (resume, unstartable) = (resume && !background, unstartable && background);
-            Self::Task { turn, route, account, background, unstartable, session, resume, wishes }
+            let worker_takes = if background { takes } else { WrittenDuration::default() };
+            Self::Task {
+                turn,
+                route,
+                account,
+                background,
+                unstartable,
+                worker_takes,
+                session,
+                resume,
+                wishes,
+            }
         };
         let wait = select(vec![1, 4, 15]).prop_map(|s| WrittenDuration(Duration::from_secs(s)));
         prop_oneof![
-            9 => (run.clone(), account, background, (resume, unstartable), wishes.clone()).prop_map(task),
+            9 => (run.clone(), account, background, (resume, unstartable, takes), wishes.clone()).prop_map(task),
             3 => (run, kind, reviewed, wishes).prop_map(review),
             2 => turn.clone().prop_map(|turn| Self::Cancel { turn }),
             2 => turn.clone().prop_map(|turn| Self::Abandon { turn }),
@@ -379,7 +403,7 @@ impl Operations for TurnOperation {
             1 => (turn.clone(), damage).prop_map(|(turn, how)| Self::DamageRecord { turn, how }),
             1 => Just(Self::PruneJobs {}),
             1 => (turn, wait).prop_map(|(turn, wait)| Self::AwaitJob { turn, wait }),
-            1 => Just(Self::KillBroker {}),
+            1 => stranger.prop_map(|stranger| Self::KillBroker { stranger }),
             1 => Just(Self::Shutdown {}),
         ]
         .boxed()
@@ -404,6 +428,8 @@ mod tests {
             json!({ "shutdown": {} }),
             json!({ "task": { "turn": "t1", "route": "workspace", "account": "a" } }),
             json!({ "kill-broker": {} }),
+            json!({ "kill-broker": { "stranger": true } }),
+            json!({ "task": { "turn": "t1", "route": "direct", "background": true, "worker-takes": "2s" } }),
             json!({ "task": { "turn": "t1", "route": "direct", "background": true, "session": "s1" } }),
             json!({ "task": { "turn": "t1", "route": "broker", "resume": true } }),
             json!({ "task": { "turn": "t1", "route": "direct", "background": true, "unstartable": true } }),
@@ -425,6 +451,7 @@ mod tests {
             account: None,
             background: false,
             unstartable: false,
+            worker_takes: WrittenDuration::default(),
             session: None,
             resume: false,
             wishes: Wishes::default(),

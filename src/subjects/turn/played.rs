@@ -98,6 +98,11 @@ impl Played {
             | Start::Ended
             | Start::Unanswered => {}
         }
+        let waits = self.setup.waits();
+        if !waits.is_zero() {
+            self.answer_request();
+            sleep(waits).await;
+        }
         self.record.effect(self.tag.call, &*self.tag.stream().0);
         let (turn, thread) = (self.turn.clone(), self.thread.clone());
         self.note(TurnNote::Started { turn, thread });
@@ -139,7 +144,7 @@ impl Played {
         }
         let answers_last =
             matches!(self.setup.start, Start::Last | Start::Ended | Start::Unanswered);
-        if !answers_late && !answers_last {
+        if !answers_late && !answers_last && !self.is_answered {
             self.answer_request();
         }
         self.started();

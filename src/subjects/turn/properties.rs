@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `success_is_true` (P2) | the verdict of a user, and what the app-server really reported or answered before |
 //! | `failure_is_true` (P2) | the same, in a run without faults up to the verdict |
-//! | `status_is_the_verdict` (P2) | the exit status of a command, and its verdict |
+//! | `status_is_the_verdict` (P2) | the exit status of a command, its verdict, and whether its user cancelled it |
 //! | `answer_is_the_answer` (P3, P9) | the answer that a command printed, and the final answer of the agent |
 //! | `interruption_is_true` (P2) | the verdict of a user, and who interrupted the turn |
 //! | `busy_is_true` (P5) | a command or an interrupt that was refused as busy, and the turns that ran then |
@@ -23,6 +23,7 @@
 //! | `report_counts` | what the app-server reported first, and the verdict of the user |
 //! | `ended_is_left_alone` | an interrupt that came after the app-server had reported the end of its turn |
 //! | `app_server_is_greeted` | the messages that an app-server got, in order |
+//! | `ids_are_new` | the messages that an app-server got |
 //! | `reports_are_whole` | the work that the app-server reported, and the work that a command listed |
 //! | `cancel_is_prompt` | when a user cancelled a command, and when it ended |
 //! | `one_client_works`, `threads_are_free` | when the app-server started turns, and when they ended |
@@ -32,7 +33,7 @@
 //! The properties of jobs are in [`jobs::properties`](super::jobs).
 
 mod brokers;
-mod endings;
+pub(super) mod endings;
 mod greetings;
 pub(super) mod interrupts;
 mod refusals;
@@ -45,7 +46,7 @@ mod threads;
 mod verdicts;
 mod works;
 
-use super::jobs::{ends, logs, properties as jobs};
+use super::jobs::{ends, logs, properties as jobs, records};
 use super::story::Story;
 use crate::subjects::judging::story_properties;
 
@@ -56,7 +57,7 @@ story_properties! {
     "failure_is_true" as verdicts::failure_is_true, verdicts::FAILURE_IS_TRUE:
         "without a fault, a turn that the app-server completed does not fail for its user; nor does a turn whose app-server exited after the final answer";
     "status_is_the_verdict" as verdicts::status_is_the_verdict, verdicts::STATUS_IS_THE_VERDICT:
-        "a command exits with 0 if and only if its turn completed";
+        "a command exits with 0 if and only if its turn completed, and with 130 if and only if its user cancelled it";
     "answer_is_the_answer" as verdicts::answer_is_the_answer, verdicts::ANSWER_IS_THE_ANSWER:
         "a command prints the final answer of its own turn, and no other text";
     "busy_is_true" as brokers::busy_is_true, brokers::BUSY_IS_TRUE:
@@ -69,6 +70,8 @@ story_properties! {
         "without a fault, the user of a turn has its verdict soon after the app-server is done with it, or the turn has taken too long";
     "app_server_is_greeted" as greetings::app_server_is_greeted, greetings::APP_SERVER_IS_GREETED:
         "an app-server gets no request before its client has said that it is initialized";
+    "ids_are_new" as greetings::ids_are_new, greetings::IDS_ARE_NEW:
+        "each request to an app-server has an id of its own";
     "exit_is_true" as endings::exit_is_true, endings::EXIT_IS_TRUE:
         "the broker exits with 0 if and only if it was asked to end, and then it exits in time";
     "ends_in_order" as endings::ends_in_order, endings::ENDS_IN_ORDER:
@@ -102,9 +105,11 @@ story_properties! {
     "threads_are_free" as works::threads_are_free, works::THREADS_ARE_FREE:
         "a turn starts on a thread only after the turn before it has ended there";
     "broker_lets_go" as works::broker_lets_go, works::BROKER_LETS_GO:
-        "a broker holds nothing of clients that are gone, once their turns have had the time to end";
+        "a broker holds nothing of clients that are gone, once their turns have had the time to end, and never more than its limits";
     "end_absorbs" as ends::end_absorbs, ends::END_ABSORBS:
         "a job that is over never changes";
+    "record_is_true" as records::record_is_true, records::RECORD_IS_TRUE:
+        "the record of a job names its turn, its times are true, and its worker exits as the record says";
     "dead_is_over" as jobs::dead_is_over, jobs::DEAD_IS_OVER:
         "a user does not see a job as active once its worker has ended";
     "no_job_is_lost" as jobs::no_job_is_lost, jobs::NO_JOB_IS_LOST:
@@ -115,6 +120,8 @@ story_properties! {
         "a job that completed has the answer of its turn, which the app-server really completed or answered";
     "cancel_interrupts" as jobs::cancel_interrupts, jobs::CANCEL_INTERRUPTS:
         "the cancel of a job interrupts its turn, and lets its worker end by itself";
+    "cancels_reach_all" as jobs::cancels_reach_all, jobs::CANCELS_REACH_ALL:
+        "after the end of a session, or the cancel of a turn, none of its jobs is active";
     "ended_job_stops" as jobs::ended_job_stops, jobs::ENDED_JOB_STOPS:
         "the turn of a job that was cancelled, or whose worker was killed, does not run on";
     "job_waits_are_true" as jobs::job_waits_are_true, jobs::JOB_WAITS_ARE_TRUE:

@@ -50,6 +50,9 @@ pub struct TurnSetup {
     pub outlast: bool,
     /// How the turn starts.
     pub start: Start,
+    /// How long a turn whose start is answered at once waits before it begins. Meanwhile, the app-server
+    /// refuses to interrupt it.
+    pub queued: WrittenDuration,
     /// Whether a review reports the start of an inner turn with a different id.
     pub inner: bool,
     /// Whether an earlier turn on the same thread ends before the answer.
@@ -117,6 +120,7 @@ fn plays(work: u64, every_ms: u64, answer: Answer, end: End) -> TurnSetup {
         subagent: Subagent::default(),
         outlast: false,
         start: Start::default(),
+        queued: WrittenDuration(Duration::ZERO),
         inner: false,
         earlier: false,
         stranger: false,
@@ -148,6 +152,12 @@ fn plays(work: u64, every_ms: u64, answer: Answer, end: End) -> TurnSetup {
 const LONGER_THAN_ANY_RUN: Duration = Duration::from_secs(1_000_000);
 
 impl TurnSetup {
+    /// Returns how long the turn waits after the answer to its start.
+    pub fn waits(&self) -> Duration {
+        let waits = self.start == Start::Answered && !self.burst;
+        if waits { self.queued.0 } else { Duration::ZERO }
+    }
+
     /// Returns how long the answer to the start request takes.
     pub fn answers_after(&self) -> Duration {
         let pauses = match self.start {
@@ -353,6 +363,31 @@ pub struct AppServerSetup {
     pub outlives_input: bool,
     /// Whether it ignores SIGTERM.
     pub ignores_terminate: bool,
+    /// How long it takes to end after the end of its input. It plays nothing meanwhile.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub input_takes: WrittenDuration,
+    /// How long it takes to end after SIGTERM. It plays nothing meanwhile.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub terminate_takes: WrittenDuration,
+}
+
+fn is_zero(time: &WrittenDuration) -> bool {
+    time.0.is_zero()
+}
+
+/// How much longer than its time an app-server may take to end.
+const AROUND: Duration = Duration::from_millis(10);
+
+impl AppServerSetup {
+    /// Whether it ends within this time after the end of its input.
+    pub fn ends_with_its_input(&self, within: Duration) -> bool {
+        !self.outlives_input && self.input_takes.0 + AROUND < within
+    }
+
+    /// Whether it ends within this time after SIGTERM.
+    pub fn ends_when_asked(&self, within: Duration) -> bool {
+        !self.ignores_terminate && self.terminate_takes.0 + AROUND < within
+    }
 }
 
 /// How an app-server answers `initialize`.

@@ -8,11 +8,12 @@ use super::app_server::RUNS_ON;
 use super::jobs::starts;
 use super::jobs::story::Jobs;
 use super::notes::{
-    AppServerNote, BrokerCounted, BrokerExited, BrokerNote, Got, Reported, Silence, ThreadNote,
-    TurnNote,
+    AppServerNote, BrokerCounted, BrokerExited, BrokerNote, Got, Reported, Shown, Silence,
+    ThreadNote, TurnNote,
 };
-use super::outcome::CommandOutcome;
+use super::outcome::{CommandOutcome, SeenRefusal};
 use super::setup::BROKER;
+use super::user::EXIT_STATUS;
 use crate::history::{Answer, Call, ConnIndex, Event, EventKind, Side, Time};
 use crate::property::CheckContext;
 use crate::schedule::{Fault, MilestoneValue, Operation, faults};
@@ -37,6 +38,8 @@ pub(super) struct Run<'a> {
     pub decided: Option<Time>,
     /// When its turn had a verdict; an interrupt may follow.
     pub resolved: Option<Time>,
+    /// The exit status of a command that got no turn, as its user saw it.
+    pub status: Option<i32>,
 }
 
 impl<'a> Run<'a> {
@@ -50,6 +53,12 @@ impl<'a> Run<'a> {
         let (at, answer) = self.answer?;
         let (Answer::Done(data) | Answer::Queued(data)) = answer else { return None };
         Some((at, data.downcast_ref::<CommandOutcome>()?))
+    }
+
+    /// Returns why the command got no turn.
+    pub fn refusal(&self) -> Option<&'a SeenRefusal> {
+        let (_, answer) = self.answer?;
+        answer.refusal()
     }
 
     fn when(&self, is: impl Fn(&TurnNote) -> bool) -> Option<Time> {
@@ -89,9 +98,19 @@ impl<'a> Run<'a> {
         self.when(|note| *note == TurnNote::Left)
     }
 
+    /// Returns the account of the command, if its user chose one.
+    pub fn account(&self) -> Option<&'a str> {
+        self.operation.fields.get("account").and_then(|account| account.as_str())
+    }
+
+    /// Whether the app-server that was asked for the turn works for this account.
+    pub fn is_on_account(&self, account: &str) -> bool {
+        self.notes.iter().any(|(_, note)| matches!(note, TurnNote::Account(own) if own == account))
+    }
+
     /// Returns the account of the command, and another one for which the app-server of its turn works.
     pub fn other_account(&self) -> Option<(Time, &'a str, &'a str)> {
-        let own = self.operation.fields.get("account").and_then(|account| account.as_str())?;
+        let own = self.account()?;
         self.notes.iter().find_map(|(at, note)| match note {
             TurnNote::Account(account) if account != own => Some((*at, own, account.as_str())),
             _ => None,
@@ -221,6 +240,13 @@ pub(super) struct Counted<'a> {
     pub counts: &'a BrokerCounted,
 }
 
+/// The time for which a broker served a client's machine.
+pub(super) struct Served<'a> {
+    pub on: &'a str,
+    pub began: Time,
+    pub ended: Option<Time>,
+}
+
 /// Something that may delay or end what runs: a fault, the death of a host, or of a broker.
 struct Disturbance<'a> {
     began: Time,
@@ -231,6 +257,9 @@ struct Disturbance<'a> {
     /// The hosts that it stops or kills; none if it affects connections only.
     hosts: Vec<&'a str>,
 }
+
+/// How long a user needs to kill a broker.
+const KILLS: Duration = Duration::from_millis(10);
 
 /// The name of a disturbance: the number of a fault, or a counter for all others.
 type Disturbing = (bool, usize);
@@ -257,6 +286,8 @@ pub(super) struct Story<'a> {
     pub first_fault: Option<Time>,
     /// When the first fault of a host or its processes began.
     pub first_host_fault: Option<Time>,
+    /// When users killed the brokers of their machines, and the machines.
+    kills: Vec<(Time, &'a str)>,
     /// When users asked the broker to end.
     pub shutdowns: Vec<Time>,
     /// The requests to end the broker that it accepted: when it was asked, and when it answered.
@@ -269,6 +300,8 @@ pub(super) struct Story<'a> {
     pub initialized: Option<Time>,
     /// The app-servers that were killed: when, and on which host.
     pub killed: Vec<(Time, &'a str)>,
+    /// The app-servers that got SIGTERM before they could end: when, and on which host.
+    pub hurried: Vec<(Time, &'a str)>,
     /// When a command learned that it is cancelled, and on which host.
     pub cancels: Vec<(Time, &'a str)>,
     /// When a broker began to serve a client's machine while another one served it: when, and the host.
@@ -284,8 +317,8 @@ pub(super) struct Story<'a> {
     pub got: Vec<(Time, &'a str, &'a Got)>,
     /// When brokers ended.
     pub ended: Vec<Time>,
-    /// When a broker began to serve a client's machine, and the machine.
-    pub served: Vec<(Time, &'a str)>,
+    /// When brokers served the machines of clients, in the order of their begins.
+    pub served: Vec<Served<'a>>,
     /// The counts of the broker, in order.
     pub counted: Vec<Counted<'a>>,
     /// The threads that have no name and are not removed, and when they were made.
@@ -306,12 +339,14 @@ impl<'a> Story<'a> {
             first_other_fault: None,
             first_fault: None,
             first_host_fault: None,
+            kills: Vec::new(),
             shutdowns: Vec::new(),
             accepted: Vec::new(),
             exits: Vec::new(),
             broker_died: None,
             initialized: None,
             killed: Vec::new(),
+            hurried: Vec::new(),
             cancels: Vec::new(),
             second_brokers: Vec::new(),
             refused_interrupts: Vec::new(),
@@ -364,6 +399,11 @@ impl<'a> Story<'a> {
                     self.got.push((event.at, &*stream.0, got));
                 } else if let Some(counts) = saw.downcast_ref() {
                     self.counted.push(Counted { at: event.at, counts });
+                } else if let Some(Shown(text)) = saw.downcast_ref() {
+                    if let Some(run) = run {
+                        let status = text.strip_prefix(EXIT_STATUS);
+                        run.status = run.status.or(status.and_then(|status| status.parse().ok()));
+                    }
                 } else if let Some(note) = saw.downcast_ref() {
                     self.app_server(*note, event);
                 } else if let Some(ThreadNote::Made(thread)) = saw.downcast_ref() {
@@ -411,6 +451,7 @@ impl<'a> Story<'a> {
             EventKind::Died { .. } => {
                 abandon(&mut asked.runs, host(event), None, event.at);
                 asked.brokers.remove(host(event));
+                self.stops_serving(event);
                 self.first_fault = self.first_fault.or(Some(event.at));
                 if host(event) == BROKER {
                     self.broker_died = self.broker_died.or(Some(event.at));
@@ -475,6 +516,7 @@ impl<'a> Story<'a> {
                     cancelled: None,
                     decided: None,
                     resolved: None,
+                    status: None,
                 };
                 asked.runs.insert(call, run);
             }
@@ -494,6 +536,7 @@ impl<'a> Story<'a> {
                 self.first_fault = self.first_fault.or(Some(at));
                 self.first_other_fault = self.first_other_fault.or(Some(at));
                 self.first_host_fault = self.first_host_fault.or(Some(at));
+                self.kills.push((at, host(event)));
                 self.disturbed(at, host(event));
             }
             // The lines of a user can ask the broker to end, too.
@@ -510,7 +553,7 @@ impl<'a> Story<'a> {
         let serving = asked.brokers.entry(host(event)).or_default();
         match note {
             BrokerNote::Serves => {
-                self.served.push((event.at, host(event)));
+                self.served.push(Served { on: host(event), began: event.at, ended: None });
                 *serving += 1;
                 if *serving > 1 {
                     self.second_brokers.push((event.at, host(event)));
@@ -518,8 +561,17 @@ impl<'a> Story<'a> {
             }
             BrokerNote::Ended => {
                 self.ended.push(event.at);
+                self.stops_serving(event);
                 *serving = serving.saturating_sub(1);
             }
+        }
+    }
+
+    /// The first broker of a machine that serves it ends.
+    fn stops_serving(&mut self, event: &Event) {
+        let mut serving = self.served.iter_mut().filter(|served| served.ended.is_none());
+        if let Some(served) = serving.find(|served| served.on == host(event)) {
+            served.ended = Some(event.at);
         }
     }
 
@@ -530,6 +582,7 @@ impl<'a> Story<'a> {
             }
             AppServerNote::Initialized => {}
             AppServerNote::Killed => self.killed.push((event.at, host(event))),
+            AppServerNote::Hurried => self.hurried.push((event.at, host(event))),
         }
     }
 
@@ -570,6 +623,22 @@ impl<'a> Story<'a> {
     /// Returns whether no fault was in force in this span, and no host died.
     pub fn is_calm_between(&self, since: Time, until: Time) -> bool {
         !self.disturbances.values().any(|it| it.touches(since, until))
+    }
+
+    /// Returns whether the broker of this machine that ended at this time was killed by its user.
+    pub fn was_killed(&self, on: &str, ended: Time) -> bool {
+        let is_by = |at: Time| (at..=at + KILLS).contains(&ended);
+        self.kills.iter().any(|(at, own)| *own == on && is_by(*at))
+    }
+
+    /// Returns whether no fault was in force in this span, and no host or broker died in it, except before the
+    /// third time.
+    pub fn is_calm_after_deaths(&self, since: Time, until: Time, before: Time) -> bool {
+        let is_past = |(is_fault, _): &Disturbing, it: &Disturbance<'_>| {
+            !is_fault && it.ended.is_some_and(|ended| ended < before)
+        };
+        let mut disturbances = self.disturbances.iter();
+        !disturbances.any(|(name, it)| it.touches(since, until) && !is_past(name, it))
     }
 
     /// Returns whether nothing stopped this host or its processes in this span.

@@ -60,6 +60,7 @@ pub const POINTS: &[PointDoc] = &[
 pub const DEFECTS: &[DefectDoc] = &[
     // The verdict of a turn.
     defect("FailureExitsWithZero", "failure-exits-with-zero", &["status_is_the_verdict"], "a command whose turn failed exits with status 0", "facts, rule 10"),
+    defect("OtherInterruptsAreCancels", "other-interrupts-are-cancels", &["status_is_the_verdict"], "a command whose turn another client interrupted exits with status 130", "facts, rule 10"),
     defect("RestingSubagentsRun", "resting-subagents-run", &["start_is_prompt"], "the broker waits for a subagent whose thread rests", "found by reading"),
     defect("InterruptHitsTheNextTurn", "interrupt-hits-the-next-turn", &["interrupts_have_a_cause"], "an interrupt without an id ends the turn of the next client on the thread", "found by reading"),
     defect("IgnoresTheEndOfTheServer", "ignores-the-end-of-the-server", &["no_livelock"], "a turn whose app-server ends gets no verdict", "the plugin 1.0.5; facts, 1"),
@@ -71,6 +72,7 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("CloseWithoutDeadline", "close-without-deadline", &["ending_is_prompt"], "closing waits forever for an app-server that ignores the end of its input", "facts, 38"),
     defect("ExitBeforeTheLastLines", "exit-before-the-last-lines", &["failure_is_true"], "the exit of the app-server decides before its last lines are read", "facts, 22"),
     defect("BadLineLeavesTheChild", "bad-line-leaves-the-child", &["ends_in_order"], "after an unreadable line, the app-server lives on", "facts, 37"),
+    defect("InputEndsAreHurried", "input-ends-are-hurried", &["ends_in_order"], "an app-server gets SIGTERM together with the end of its input", "derived from facts, 38"),
     defect("EndsAtAnUnreadableLine", "ends-at-an-unreadable-line", &["abandoned_is_interrupted"], "an unreadable line fails the turn", "facts, 37"),
     defect("LastLineIsDropped", "last-line-is-dropped", &["report_counts"], "the last message of an app-server that exits before the end of its line is lost", "derived"),
     defect("CommentsHideTheAnswer", "comments-hide-the-answer", &["answer_is_the_answer"], "an answer that comes only with the end of its turn is lost if the agent has said anything before", "derived"),
@@ -96,6 +98,7 @@ pub const DEFECTS: &[DefectDoc] = &[
     // The start of a turn.
     defect("RunsAgainAfterALostStart", "runs-again-after-a-lost-start", &["at_most_once", "no_thread_is_left"], "a command whose start request has no answer runs again on another server", "facts, rule 12"),
     defect("RunsAgainBesideItsThread", "runs-again-beside-its-thread", &["no_thread_is_left"], "a command that falls back leaves its thread behind", "facts, 36"),
+    defect("ThreadlessAnswersMove", "threadless-answers-move", &["no_thread_is_left"], "a command whose request for a thread is answered without one runs again on another server, and leaves a thread behind", "derived from facts, 36"),
     defect("RefusalHidesTheTurn", "refusal-hides-the-turn", &["job_is_undisturbed"], "a start that a broker refuses because its app-server has ended counts as refused, although the app-server has reported the turn", "a hunt of reknit"),
     // The broker.
     defect("BrokerOutlivesTheAppServer", "broker-outlives-the-app-server", &["ending_is_prompt", "busy_is_true"], "the broker does not react to the end of its app-server", "the plugin 1.0.5; facts, 2"),
@@ -119,9 +122,11 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("UnnamedTurnsEndSoon", "unnamed-turns-end-soon", &["interrupts_have_a_cause"], "a turn whose start is answered without an id is soon interrupted, although the app-server names it later", "a hunt of reknit"),
     defect("AnswersFreeTheBroker", "answers-free-the-broker", &["one_client_works"], "the final answer of a turn frees the broker, although a subagent works on", "derived from facts, A.5"),
     defect("RefusedSubagentsAreAwaited", "refused-subagents-are-awaited", &["start_is_prompt"], "the broker waits for a subagent that it cannot interrupt until its time is over", "a walk through the code"),
+    defect("EarlyRefusalsCount", "early-refusals-count", &["abandoned_is_interrupted"], "an abandoned turn is not interrupted when it begins if the app-server has refused that before", "derived from facts, 20"),
     defect("SubagentsAreSpared", "subagents-are-spared", &["abandoned_is_interrupted"], "the broker does not interrupt the subagents of a client that has gone", "derived from facts, 25"),
     defect("UnclaimedNewsStay", "unclaimed-news-stay", &["broker_lets_go"], "the broker keeps the news of threads that nothing can claim any more", "derived"),
     defect("InitializedIsUnsaid", "initialized-is-unsaid", &["app_server_is_greeted"], "the broker does not say to its app-server that it is initialized", "derived"),
+    defect("OneClientMoreHasRoom", "one-client-more-has-room", &["broker_lets_go"], "the broker has one client more than its limit", "derived"),
     defect("AbandonedTurnsAreKept", "abandoned-turns-are-kept", &["broker_lets_go"], "the broker never gives up an abandoned turn that does not end", "derived from facts, 20"),
     defect("HeldStartOutlivesItsClient", "held-start-outlives-its-client", &["abandoned_is_interrupted"], "a start that waits for the end of an abandoned turn is sent although its client has gone", "derived"),
     defect("RefusedStartStaysLive", "refused-start-stays-live", &["start_is_prompt"], "a turn whose start the app-server refuses keeps the broker busy", "derived"),
@@ -129,12 +134,15 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("LateNamesRunOn", "late-names-run-on", &["broker_lets_go"], "a late answer to a start names a turn that has ended, and the broker waits for its end", "a hunt of reknit"),
     defect("LateAnswersClaimNothing", "late-answers-claim-nothing", &["broker_lets_go"], "a late answer to a start names a thread, but the broker does not read the end of its turn, which it holds", "a hunt of reknit"),
     defect("OldEndsTakeTheRoom", "old-ends-take-the-room", &["ending_is_prompt"], "a broker that remembers as many ended turns as it may forgets the newest one", "a hunt of reknit"),
+    defect("LateNumbersAreUsedAgain", "late-numbers-are-used-again", &["ids_are_new"], "a request has the number of an earlier one that the app-server has not answered in time", "derived"),
     defect("AdoptedTurnsRunOn", "adopted-turns-run-on", &["ended_is_left_alone"], "a turn that ended before its start timed out counts as running", "derived"),
     defect("RefusedInterruptIsFinal", "refused-interrupt-is-final", &["abandoned_is_interrupted"], "the broker interrupts an abandoned turn only once, also if the app-server refuses that", "derived"),
     defect("ClientsCutUnanswered", "clients-cut-unanswered", &["expect"], "the clients of a broker whose app-server ends get no answers to their requests, only the end of the connection", "derived from facts, 2"),
     // The broker of a client's machine.
     defect("DeadStartIsAwaited", "dead-start-is-awaited", &["expect"], "a client waits for a broker that it started and that has ended, and forever for one that does not answer", "derived from facts, A.5"),
     defect("StartWithoutLock", "start-without-lock", &["one_broker_serves"], "each of several clients that start at once starts a broker", "issues 543 and 768; facts, 10"),
+    defect("DeadBrokersAreNotReplaced", "dead-brokers-are-not-replaced", &["fallback_is_needed"], "a client that finds the record of a dead broker starts no broker", "derived from facts, A.5"),
+    defect("RunningBrokersAreLeft", "running-brokers-are-left", &["fallback_is_needed"], "a command does not use the broker of its machine if another one has started it", "derived from facts, A.5"),
     defect("DeadBrokerIsTrusted", "dead-broker-is-trusted", &["fallback_is_taken"], "a client does not check whether the broker of a record is alive, and waits for it", "facts, A.5"),
     defect("BusyBrokerIsReplaced", "busy-broker-is-replaced", &["one_broker_serves"], "a broker that does not answer in time counts as dead", "issues 753 and 768; facts, 11"),
     defect("AnyAccountIsMine", "any-account-is-mine", &["account_is_own"], "a client uses the broker of another account", "issue 369; facts, 21"),
@@ -150,6 +158,7 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("UnmadeChangesListed", "unmade-changes-listed", &["reports_are_whole"], "a report lists changes of files that failed or were not allowed", "derived"),
     defect("ReviewMovesLate", "review-moves-late", &["reports_are_whole", "ending_is_prompt"], "the news of a detached review that precede the answer to its start are lost", "derived"),
     defect("EarlySubagentIsIdle", "early-subagent-is-idle", &["reports_are_whole"], "a subagent whose turn started before an item named its thread does not count as at work", "derived"),
+    defect("BusyIsNotAwaited", "busy-is-not-awaited", &["busy_is_true"], "a client that has a thread at a busy broker does not ask again for its turn", "derived from facts, 36"),
     defect("TasksAreUnnamed", "tasks-are-unnamed", &["no_thread_is_left"], "a task gives its thread no name", "derived from facts, rule 12"),
     defect("StoredThreadIsLeft", "stored-thread-is-left", &["no_thread_is_left"], "a command unsubscribes from a thread that it must delete", "derived from facts, rule 12"),
     // The requests, and what a user reads.

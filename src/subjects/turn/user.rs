@@ -10,7 +10,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, timeout_at};
 
 use super::app_server;
-use super::jobs::asks::{self, Ask};
+use super::jobs::asks::{self, Ask, Worker};
 use super::jobs::{has_jobs, watch::watch};
 use super::limits;
 use super::notes::{Shown, Tag};
@@ -27,6 +27,9 @@ use reknit_turn::command::{Command, Order, Settings, TaskThread};
 use reknit_turn::runner::view;
 use reknit_turn::upstream::Upstream;
 use reknit_turn::wire::{ClientInfo, Delivery, ReviewTarget, TurnInterruptParams, method};
+
+/// What precedes the exit status of a command that got no turn.
+pub(super) const EXIT_STATUS: &str = "exit status ";
 
 /// The user of one host.
 pub(super) struct TurnUser {
@@ -95,6 +98,7 @@ impl TurnUser {
                 account,
                 background,
                 unstartable,
+                worker_takes,
                 session,
                 resume,
                 wishes,
@@ -102,8 +106,9 @@ impl TurnUser {
                 let tag = Tag { turn, call };
                 let order = task(&tag, self.last_thread().filter(|_| resume), wishes);
                 if background {
-                    let order = Box::new(order);
-                    self.ask(call, Ask::Launch { tag, order, route, session, unstartable });
+                    let (order, takes) = (Box::new(order), worker_takes.0);
+                    let worker = Worker { unstartable, takes };
+                    self.ask(call, Ask::Launch { tag, order, route, session, worker });
                 } else {
                     self.start(tag, Way { route, account, unstartable }, order);
                 }
@@ -129,8 +134,8 @@ impl TurnUser {
                 let is_named = of != Of::Uncommitted;
                 let order = Order { command, settings: settings(&tag, &wishes, is_named) };
                 if background {
-                    let (order, unstartable) = (Box::new(order), false);
-                    self.ask(call, Ask::Launch { tag, order, route, session, unstartable });
+                    let (order, worker) = (Box::new(order), Worker::default());
+                    self.ask(call, Ask::Launch { tag, order, route, session, worker });
                 } else {
                     self.start(tag, Way { route, ..Way::default() }, order);
                 }
@@ -167,8 +172,8 @@ impl TurnUser {
                 let ids = open.filter_map(|run| locked(&run.ids).clone()).collect();
                 drop(self.busy.spawn(interrupt(self.host.clone(), call, ids)));
             }
-            TurnOperation::KillBroker {} => {
-                drop(self.busy.spawn(kill_broker(self.host.clone(), call)));
+            TurnOperation::KillBroker { stranger } => {
+                drop(self.busy.spawn(kill_broker(self.host.clone(), call, stranger)));
             }
             TurnOperation::Jobs {} => self.ask(call, Ask::Show),
             TurnOperation::AwaitJob { turn, wait } => {
@@ -250,7 +255,7 @@ impl TurnUser {
                     answer(&report)
                 }
                 Err(why) => {
-                    show(format!("exit status {}", why.exit_status()));
+                    show(format!("{EXIT_STATUS}{}", why.exit_status()));
                     Answer::refused(SeenRefusal(why))
                 }
             };
@@ -326,12 +331,16 @@ fn answer(report: &Report) -> Answer {
 /// The word in a spoken line that letters replace.
 const LETTERS: &str = "LETTERS";
 
-/// Kills the broker of the user's machine.
-async fn kill_broker(host: HostContext, call: Call) {
+/// Kills the broker of the user's machine. `stranger`: another program gets its process id.
+async fn kill_broker(host: HostContext, call: Call, stranger: bool) {
     let Some(broker) = workspace::recorded(&host.env).await else {
         return host.record.refused(call, "there is no broker");
     };
-    match host.env.processes.signal(&broker, KILL, Reach::Process) {
+    let killed = host.env.processes.signal(&broker, KILL, Reach::Process);
+    if stranger && killed.is_ok() {
+        workspace::replace(&host.env, &broker).await;
+    }
+    match killed {
         Ok(()) => host.record.answered(call, "killed"),
         Err(error) => host.record.refused(call, error.to_string()),
     }

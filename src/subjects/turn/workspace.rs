@@ -2,6 +2,9 @@
 //! launches. All of it is product code.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::time::sleep;
 
 use super::app_server::{self, account_of};
 use super::limits;
@@ -55,6 +58,40 @@ pub async fn recorded(env: &Env) -> Option<Identity> {
     let size = file.metadata().await.ok()?.size;
     let bytes = file.read_at(0, usize::try_from(size).ok()?).await.ok()?;
     Some(serde_json::from_slice::<BrokerRecord>(&bytes).ok()?.process())
+}
+
+/// A program of the user that has nothing to do with brokers.
+pub const STRANGER: Program =
+    Program { name: "editor", code: ProgramCode::Outside, run: |it| Box::pin(edit(it)) };
+
+/// How long it runs.
+const EDITS: Duration = Duration::from_secs(20);
+
+async fn edit(process: ProgramContext) -> Exit {
+    sleep(EDITS).await;
+    drop(process);
+    Exit::Code(0)
+}
+
+/// The most programs that the user starts until one has the process id of the broker.
+const MOST_STRANGERS: usize = 3;
+
+/// Starts another program with the process id of a broker that was killed, if the system gives the id again.
+pub async fn replace(env: &Env, broker: &Identity) {
+    let program = Detached {
+        argv: vec![STRANGER.name.to_owned()],
+        cwd: None,
+        env: Vec::new(),
+        log: "/editor.log".into(),
+    };
+    for _ in 0..MOST_STRANGERS {
+        // The system ends the broker first.
+        sleep(Duration::from_millis(5)).await;
+        let started = env.processes.launch_detached(&program).await;
+        if started.is_ok_and(|stranger| stranger.pid == broker.pid) {
+            return;
+        }
+    }
 }
 
 /// Damages the record of the broker: removes its second half.

@@ -100,7 +100,9 @@ impl Tasks {
             if self.shared.core().is_closing() && !defect!(ClosingBrokersListen) {
                 listener = None;
             }
-            let room = self.clients.len() < self.shared.limits.clients;
+            // The bug: one client more has room.
+            let most = self.shared.limits.clients + usize::from(defect!(OneClientMoreHasRoom));
+            let room = self.clients.len() < most;
             let accept = async {
                 match &mut listener {
                     Some(listener) => listener.accept().await,

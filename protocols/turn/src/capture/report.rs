@@ -63,6 +63,8 @@ impl Report {
         match self.verdict {
             Verdict::Completed(_) => 0,
             Verdict::Failed(_) if defect!(FailureExitsWithZero) => 0,
+            // The bug: an interrupt by another client counts as a cancel.
+            Verdict::Interrupted(Interruption::Other) if defect!(OtherInterruptsAreCancels) => 130,
             Verdict::Failed(_) | Verdict::Interrupted(Interruption::Other) => 1,
             Verdict::Interrupted(_) => 130,
         }

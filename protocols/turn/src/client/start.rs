@@ -35,7 +35,8 @@ enum Step {
 
 impl Busy {
     fn next(&mut self, leaves_a_thread: bool) -> Step {
-        let is_over = Instant::now() >= self.until;
+        // The bug: the client asks only once.
+        let is_over = Instant::now() >= self.until || defect!(BusyIsNotAwaited);
         if leaves_a_thread && !self.tried_to_remove && (self.can_move || is_over) {
             self.tried_to_remove = true;
             Step::Remove

@@ -314,7 +314,10 @@ impl StartSequence {
         let thread = answer.thread.id;
         if thread.is_empty() {
             let refusal = Refusal::Unknown("the answer contains no thread".into());
-            return not_started(refusal, Fallback::Never, None);
+            // The bug: the command runs again, although there may be a thread.
+            let moves = defect!(ThreadlessAnswersMove);
+            let fallback = if moves { Fallback::OtherServer } else { Fallback::Never };
+            return not_started(refusal, fallback, None);
         }
         match self.command.thread_name() {
             Some(_) if !defect!(TasksAreUnnamed) => Step::Name { thread },

@@ -152,7 +152,9 @@ impl Job {
         }
         self.state = next;
         if to.is_terminal() {
-            (self.phase, self.ended) = (None, Some(now));
+            // The bug: the job ended when its worker began.
+            let early = self.started.filter(|_| defect!(EndsAreTimedEarly));
+            (self.phase, self.ended) = (None, early.or(Some(now)));
         } else {
             self.started = Some(now);
         }

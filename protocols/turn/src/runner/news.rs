@@ -46,6 +46,10 @@ impl Recorder {
                 }
                 waiting.update.turn = Some(turn.clone());
             }
+            // The bug: the record names the thread of a subagent.
+            News::Turn(Progress::Subagent { thread }) if defect!(SubagentThreadsAreRecorded) => {
+                waiting.update.thread = Some(thread.clone());
+            }
             News::Turn(Progress::Phase(phase)) => {
                 waiting.update.phase = Some(phase.as_str().to_owned());
             }

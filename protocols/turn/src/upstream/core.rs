@@ -144,6 +144,12 @@ impl UpstreamCore {
         params: Option<Box<RawValue>>,
         now: Instant,
     ) -> Result<RequestNumber, NotConnected> {
+        // The bug: the number of a request that was not answered in time is used again.
+        if let Some(late) = self.late.first()
+            && defect!(LateNumbersAreUsedAgain)
+        {
+            self.last = late - 1;
+        }
         self.last += 1;
         if !matches!(self.state, State::Open) {
             // The bug: the flag is set by `close` alone, so a request after a crash waits forever.
@@ -169,7 +175,10 @@ impl UpstreamCore {
     pub(super) fn end(&mut self, reason: EndReason, now: Instant) {
         if matches!(self.state, State::Open) {
             let next = self.has_child.then_some(TERMINATE);
-            self.state = State::Ending { reason, until: now + self.limits.close, next };
+            // The bug: SIGTERM comes with the end of the input.
+            let is_hurried = self.has_child && defect!(InputEndsAreHurried);
+            let until = if is_hurried { now } else { now + self.limits.close };
+            self.state = State::Ending { reason, until, next };
             self.steps.push_back(Step::EndInput);
         }
     }

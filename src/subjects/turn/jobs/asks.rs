@@ -30,8 +30,7 @@ pub enum Ask {
         order: Box<Order>,
         route: RouteSetup,
         session: Option<String>,
-        /// Whether the program of the worker cannot be started.
-        unstartable: bool,
+        worker: Worker,
     },
     /// Shows all jobs.
     Show,
@@ -53,13 +52,22 @@ pub enum Ask {
     Hold { lasts: Duration },
 }
 
+/// The program of a worker.
+#[derive(Clone, Copy, Default)]
+pub struct Worker {
+    /// Whether it cannot be started.
+    pub unstartable: bool,
+    /// How long it takes to begin.
+    pub takes: Duration,
+}
+
 /// Carries out a request in a separate command, and records the answer.
 pub async fn perform(host: HostContext, call: Call, ask: Ask) {
     let answer = match ask {
-        Ask::Launch { tag, order, route, session, unstartable } => {
+        Ask::Launch { tag, order, route, session, worker: Worker { unstartable, takes } } => {
             let program = |id: &_| match unstartable {
                 true => worker::missing(),
-                false => worker::program(id, route, &tag),
+                false => worker::program(id, route, &tag, takes),
             };
             let launched = launch(&host, *order, session, program).await;
             launched.map(|()| Answer::queued("in the background"))

@@ -5,7 +5,7 @@
 //!   `pages`: the pages that a user reads. `signals`: which processes get signals from a command.
 //! - [`notes`]: what workers and users record.
 //! - [`tables`], [`limits`]: milestones, points, defects, rules; sizes and deadlines.
-//! - `story`, `properties`, `ends`, `logs`: the facts of a run, and the properties that judge them.
+//! - `story`, `properties`, `ends`, `logs`, `records`: the facts of a run, and the properties that judge them.
 //!
 //! A user has jobs if the plan has a command with `background = true`. Otherwise nothing of this runs.
 
@@ -21,6 +21,7 @@ pub(super) mod logs;
 pub mod notes;
 mod pages;
 pub(super) mod properties;
+pub(super) mod records;
 mod signals;
 pub(super) mod story;
 pub mod tables;

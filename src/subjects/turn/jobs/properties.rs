@@ -7,23 +7,26 @@
 //! | `cancel_is_asked` | a job that a user saw as cancelled, and what users asked |
 //! | `job_end_is_true` (P2, P9) | a job that a user saw as completed, and what the app-server did |
 //! | `cancel_interrupts` (P6) | what a cancel did, and what the record named before |
+//! | `cancels_reach_all` | the jobs that a user had started before the end of their session, or before their cancel, and saw active after it |
 //! | `ended_job_stops` (P6) | when a user ended a job, and when its turn was over |
 //! | `no_stranger_is_signalled` | the processes that got signals, and the workers |
 //! | `job_waits_are_true` | how long a user waited for a job, and its state then |
 //! | `old_jobs_are_pruned` | the jobs that were over when another one was recorded, and which of them ended first |
 //! | `job_is_undisturbed` | the interrupts of a job's turn, what users asked, and the deadlines |
 //!
-//! `log_is_complete` is in [`logs`](super::logs), `end_absorbs` in [`ends`](super::ends).
+//! `log_is_complete` is in [`logs`](super::logs), `end_absorbs` in [`ends`](super::ends), `record_is_true` in
+//! [`records`](super::records).
 
 use std::time::Duration;
 
 use super::limits::{self, LIMITS};
 use super::notes::ProcessNote;
-use super::story::{Job, Jobs, Look};
+use super::story::{Job, Jobs, Look, Wish};
 use crate::history::{Call, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Violation, ViolationFields, ViolationKind};
 use crate::subjects::turn::limits as turn;
+use crate::subjects::turn::properties::endings::waits_too_long;
 use crate::subjects::turn::properties::interrupts::{deadline, is_idle};
 use crate::subjects::turn::properties::shared::{ends, may_forget_news_of_job, news};
 use crate::subjects::turn::setup::{self, Answer};
@@ -59,6 +62,11 @@ kinds! {
     pub(in super::super) CANCEL_INTERRUPTS;
     NOT_INTERRUPTED = "not-interrupted": "{subject:}the record named the thread of the running job, but its cancel interrupted nothing {moment}";
     KILLED = "killed": "{subject:}the worker was killed, although it would have ended by itself {moment}";
+}
+
+kinds! {
+    pub(in super::super) CANCELS_REACH_ALL;
+    ACTIVE = "active": "{subject:}a user had ended all such jobs at {done}, but saw the job {state} {moment}";
 }
 
 kinds! {
@@ -314,9 +322,44 @@ fn may_end(story: &Story<'_>, job: &Job<'_>) -> bool {
     let turn = setup::turn(story.cx.plan, job.turn());
     let is_slow = turn.interrupt_answered_last
         || turn.refused_interrupts > 0
+        || !turn.waits().is_zero()
         || own.outlives_input
-        || own.ignores_terminate;
+        || own.ignores_terminate
+        || !own.input_takes.0.is_zero()
+        || !own.terminate_takes.0.is_zero();
     !is_slow || limits::cancel(&story.cx.plan.limits.over(LIMITS)).grace >= needs
+}
+
+pub(in super::super) fn cancels_reach_all(story: &Story<'_>) -> Vec<Violation> {
+    let jobs = &story.jobs;
+    let mut all = Vec::new();
+    for wish in jobs.wishes.values() {
+        all.extend(jobs.jobs.values().filter_map(|job| spared(jobs, wish, job)));
+    }
+    all
+}
+
+/// A job that was recorded before a user ended all jobs of its session or turn, and is active after that. The
+/// state of a job never leaves its end, so no fault excuses it. The end of a session says if it could not
+/// cancel a job. A cancel does not say that: another process may hold the lock for too long.
+fn spared(jobs: &Jobs<'_>, wish: &Wish<'_>, job: &Job<'_>) -> Option<Violation> {
+    let done = wish.done?;
+    let is_meant = match wish.session {
+        Some(session) => job.session() == Some(session),
+        None => {
+            let is_quiet = jobs.disturbed.is_none_or(|fault| fault > done)
+                && !jobs.is_locked(wish.host, wish.asked, done);
+            wish.turn == Some(job.turn()) && is_quiet
+        }
+    };
+    let was_there = job.accepted.is_some_and(|accepted| accepted < wish.asked);
+    if job.host != wish.host || !is_meant || !was_there || job.damaged.is_some() {
+        return None;
+    }
+    let mut later = jobs.sights(job).filter(|(look, _)| look.since > done);
+    let (look, seen) = later.find(|(_, seen)| !seen.state.is_terminal())?;
+    let data = fields! { done, state: seen.state.as_str() };
+    Some(violation("cancels_reach_all", job, look.at, &ACTIVE, data))
 }
 
 pub(in super::super) fn ended_job_stops(story: &Story<'_>) -> Vec<Violation> {
@@ -326,14 +369,17 @@ pub(in super::super) fn ended_job_stops(story: &Story<'_>) -> Vec<Violation> {
         let ended = job.unwanted()?;
         // A worker that has not seen the cancel learns of it with the next news of its turn.
         let every = setup::turn(cx.plan, job.turn()).every.0;
-        let bound = ended.max(job.named()?) + STOPS + every * 4 + cx.plan.latency.1 * 2;
+        // The app-server takes no interrupt before the turn begins.
+        let begins = job.named()? + setup::turn(cx.plan, job.turn()).waits();
+        let bound = ended.max(begins) + STOPS + every * 4 + cx.plan.latency.1 * 2;
         // The worker waits for the end of the turn, and then the broker repeats the interrupt.
         let interrupt = turn::turn(&cx.plan.limits.over(turn::LIMITS)).interrupt;
         let refused = job.interrupt_refused().map(|at| at + interrupt * 2 + STOPS + news(cx));
         let bound = refused.map_or(bound, |refused| bound.max(refused));
         let is_calm = jobs.disturbed.is_none_or(|fault| fault > bound)
             && story.shutdowns.iter().all(|shutdown| *shutdown > bound);
-        let is_over = job.over().is_some_and(|over| over <= bound);
+        let is_over =
+            job.over().is_some_and(|over| over <= bound) || waits_too_long(cx, job.turn());
         // A command that cannot read the record cannot end the job.
         let is_found = job.damaged.is_none_or(|at| at > bound) || !job.cancels.is_empty();
         let data = fields! { ended };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::notes::{Damaged, JobCancelled, Looks, Saw, SeenJob, Signalled, WorkerBegan};
 use super::watch::stream;
 use super::{has_jobs, starts};
-use crate::history::{Answer, Call, Event, EventKind, Time};
+use crate::history::{Answer, Call, Event, EventKind, ProcessOutcome, Time};
 use crate::property::CheckContext;
 use crate::schedule::{Fault, MilestoneValue, Operation, When};
 use crate::subject::dyn_subject::read;
@@ -56,6 +56,8 @@ pub struct Worker<'a> {
     pub at: Time,
     /// When its process ended.
     pub ended: Option<Time>,
+    /// The status with which it exited, unless a signal killed it.
+    pub exit: Option<i32>,
 }
 
 /// A look of a user at jobs, and the answer. The look began at `since`.
@@ -78,6 +80,19 @@ struct Locked<'a> {
     lasts: Duration,
 }
 
+/// The wish of a user to end all jobs of a session, or of a turn.
+pub struct Wish<'a> {
+    pub host: &'a str,
+    pub asked: Time,
+    /// When the user learned that all are cancelled.
+    pub done: Option<Time>,
+    pub session: Option<&'a str>,
+    pub turn: Option<&'a str>,
+}
+
+/// What the answer to the end of a session contains if it could not cancel a job.
+const NOT_ENDED: &str = "not ended";
+
 /// The jobs of a run.
 #[derive(Default)]
 pub struct Jobs<'a> {
@@ -96,6 +111,8 @@ pub struct Jobs<'a> {
     pub disturbed_worker: Option<Time>,
     /// How long users wait for jobs, by host and stream of the look.
     waits: BTreeMap<(&'a str, String), Duration>,
+    /// The wishes to end jobs, by operation.
+    pub wishes: BTreeMap<Call, Wish<'a>>,
     /// When commands held the lock of the records, by operation.
     locks: BTreeMap<Call, Locked<'a>>,
     /// The looks that have begun, by host and stream.
@@ -192,6 +209,11 @@ impl<'a> Job<'a> {
         [self.cancelled, self.session_ended, self.killed, self.stopped].into_iter().flatten().min()
     }
 
+    /// Returns its session.
+    pub fn session(&self) -> Option<&'a str> {
+        self.field("session")
+    }
+
     /// Returns when its worker ended.
     pub fn worker_ended(&self) -> Option<Time> {
         self.worker.as_ref()?.ended
@@ -216,6 +238,14 @@ impl<'a> Jobs<'a> {
                     lock.until = Some(event.at);
                 }
             }
+            EventKind::Answered { call, answer: Answer::Done(done) }
+                if self.wishes.contains_key(call) =>
+            {
+                let is_done = !done.to_string().contains(NOT_ENDED);
+                if let Some(wish) = self.wishes.get_mut(call) {
+                    wish.done = is_done.then_some(event.at);
+                }
+            }
             EventKind::Answered { call, answer: Answer::Queued(_) } => {
                 if let Some(job) = self.jobs.get_mut(call) {
                     job.accepted = Some(event.at);
@@ -227,12 +257,16 @@ impl<'a> Jobs<'a> {
                 }
             }
             EventKind::Observed { stream, .. } => self.observed(&stream.0, event),
-            EventKind::Ended { stream, .. } => {
+            EventKind::Ended { stream, outcome } => {
                 let workers = self.jobs.values_mut().filter(|job| job.host == host(event));
                 let mut workers = workers.filter_map(|job| job.worker.as_mut());
                 let ended = workers.find(|worker| worker.began.name == *stream.0);
-                if let Some(worker) = ended {
-                    worker.ended = worker.ended.or(Some(event.at));
+                if let Some(worker) = ended.filter(|worker| worker.ended.is_none()) {
+                    worker.ended = Some(event.at);
+                    worker.exit = match outcome.downcast_ref() {
+                        Some(ProcessOutcome::Exit(code)) => Some(*code),
+                        _ => None,
+                    };
                 }
             }
             EventKind::Milestone { name: "turn.jobs.pruned", fields } => {
@@ -297,6 +331,10 @@ impl<'a> Jobs<'a> {
         }
         let named = |name: &str| operation.fields.get(name).and_then(|value| value.as_str());
         let (turn, session) = (named("turn"), named("session"));
+        if matches!(operation.verb.as_str(), "cancel" | "end-session") {
+            let wish = Wish { host: on, asked: at, done: None, session, turn };
+            self.wishes.insert(call, wish);
+        }
         for job in self.jobs.values_mut().filter(|job| job.host == on) {
             let is_turn = turn == Some(job.turn());
             let place = match operation.verb.as_str() {
@@ -334,7 +372,7 @@ impl<'a> Jobs<'a> {
         if let Some(note) = saw.downcast_ref() {
             job.notes.push((at, note));
         } else if let Some(began) = saw.downcast_ref::<WorkerBegan>() {
-            job.worker = Some(Worker { began, at, ended: None });
+            job.worker = Some(Worker { began, at, ended: None, exit: None });
         } else if let Some(cancelled) = saw.downcast_ref::<JobCancelled>() {
             job.cancels.push((at, cancelled));
         } else if let Some(signalled) = saw.downcast_ref::<Signalled>() {

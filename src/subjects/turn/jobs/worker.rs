@@ -1,5 +1,9 @@
 //! The worker of a job in the background: a program of product code.
 
+use std::time::Duration;
+
+use tokio::time::sleep;
+
 use super::notes::WorkerBegan;
 use super::{DIRECTORY, store};
 use crate::process::{Detached, Exit, TERMINATE};
@@ -21,15 +25,12 @@ pub const PROGRAM: Program =
 /// writes none.
 const LOG: &str = "/worker.log";
 
-/// Returns the command that starts the worker of a job.
-pub fn program(id: &JobId, route: RouteSetup, tag: &Tag) -> Detached {
+/// Returns the command that starts the worker of a job. The worker takes this long to begin.
+pub fn program(id: &JobId, route: RouteSetup, tag: &Tag, takes: Duration) -> Detached {
     let argv = [PROGRAM.name, id.as_str(), route.name(), &tag.to_string()];
-    Detached {
-        argv: argv.map(str::to_owned).to_vec(),
-        cwd: Some(DIRECTORY.into()),
-        env: Vec::new(),
-        log: LOG.into(),
-    }
+    let mut argv = argv.map(str::to_owned).to_vec();
+    argv.extend((!takes.is_zero()).then(|| takes.as_millis().to_string()));
+    Detached { argv, cwd: Some(DIRECTORY.into()), env: Vec::new(), log: LOG.into() }
 }
 
 /// Returns a command that cannot be started: its program does not exist.
@@ -46,12 +47,15 @@ pub fn missing() -> Detached {
 async fn run(process: ProgramContext) -> Exit {
     let ProgramContext { name, command, host, mut signals, .. } = process;
     signals.handle(TERMINATE);
-    let [_, id, way, tag] = &command.argv[..] else { return Exit::Code(2) };
+    let [_, id, way, tag, rest @ ..] = &command.argv[..] else { return Exit::Code(2) };
     let known = (JobId::new(id), RouteSetup::named(way), Tag::find(tag));
     let (Some(id), Some(way), Some(tag)) = known else { return Exit::Code(2) };
     if let Ok(own) = host.env.processes.own() {
         let began = WorkerBegan { job: id.to_string(), name, process: (&own).into() };
         host.record.observed(&tag.stream(), began);
+    }
+    if let Some(takes) = rest.first().and_then(|ms| ms.parse().ok()) {
+        sleep(Duration::from_millis(takes)).await;
     }
     let worked = async {
         let route = route(&host, way, None, app_server::command(None));

@@ -1,17 +1,19 @@
 //! The broker of a command: which one it uses, and whether it leaves it.
 
-use super::shared::{is_busy, is_in_use};
+use super::refusals::ENDS;
+use super::shared::{is_busy, is_in_use, news};
 use crate::history::{Answer, Call};
 use crate::property::Violation;
 use crate::property::violation::{fields, kinds};
-use crate::subjects::turn::limits::LIMITS;
-use crate::subjects::turn::setup::{self, Initialize, Start};
+use crate::subjects::turn::limits::{self, LIMITS};
+use crate::subjects::turn::setup::{self, Initialize, Start, Threads};
 use crate::subjects::turn::story::Story;
 
 kinds! {
     pub(in super::super) BUSY_IS_TRUE;
     IDLE = "idle": "{subject:}the broker refused the command as busy, but no other turn ran {moment}";
     ADMITTED = "admitted": "{subject:}the broker refused the command as busy, but had admitted it at {admitted} {moment}";
+    IMPATIENT = "impatient": "{subject:}the broker refused the command as busy, and it gave up, but it had a thread there and asks again for {busy} {moment}";
     INTERRUPT = "interrupt": "{subject:}the broker refused an interrupt as busy {moment}";
 }
 
@@ -51,6 +53,17 @@ pub(in super::super) fn busy_is_true(story: &Story<'_>) -> Vec<Violation> {
         {
             return violation(&ADMITTED, fields! { admitted });
         }
+        // A client that has a thread at the broker asks again. It leaves at once if it cannot remove the thread,
+        // since it has lost the broker, or the broker is about to end.
+        let busy = cx.plan.limits.over(LIMITS).duration("client.busy");
+        if admitted.is_some()
+            && at < run.asked + busy
+            && run.cancelled.is_none()
+            && story.is_calm_until(at)
+            && story.ended.iter().all(|ended| *ended > at + ENDS)
+        {
+            return violation(&IMPATIENT, fields! { busy });
+        }
         let is_idle = !is_in_use(story, run, run.asked, at);
         is_idle.then(|| violation(&IDLE, fields! {})).flatten()
     });
@@ -83,7 +96,11 @@ pub(in super::super) fn fallback_is_taken(story: &Story<'_>) -> Vec<Violation> {
         let (at, Answer::Refused(why)) = run.answer? else { return None };
         let was_ready = story.initialized.is_some_and(|initialized| initialized <= at);
         let own = setup::app_server(cx.plan, run.host);
+        let request = limits::connection(&cx.plan.limits.over(LIMITS)).request;
+        let makes_threads = matches!(own.threads, Threads::Made | Threads::Nameless)
+            && own.threads_take.0 + news(cx) < request;
         let can_run = own.initialize == Initialize::Answered
+            && makes_threads
             && setup::turn(cx.plan, run.turn()).start != Start::Refused
             && run.route() == "broker-or-direct"
             && run.cancelled.is_none();

@@ -7,6 +7,7 @@ use crate::history::{Call, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation};
 use crate::schedule::Operation;
+use crate::subjects::turn::jobs::story::Job;
 use crate::subjects::turn::limits::{self, LIMITS};
 use crate::subjects::turn::notes::TurnNote;
 use crate::subjects::turn::outcome::SeenVerdict;
@@ -22,6 +23,7 @@ kinds! {
     CANCELLED_RUNS_ON = "cancelled-runs-on": "{subject:}the user cancelled it at {cancelled}, but its turn still ran {moment}";
     GIVEN_UP = "given-up": "{subject:}the client gave up the turn ({seen}) and did not interrupt it {moment}";
     SUBAGENT = "subagent": "{subject:}its client was gone at {gone}, but no interrupt named {thread}, on which a subagent had worked since {since} {moment}";
+    BEGUN = "begun": "{subject:}its client was gone at {gone}, and the turn began at {began}, but no interrupt of it arrived {moment}";
 }
 
 kinds! {
@@ -39,6 +41,7 @@ kinds! {
 kinds! {
     pub(in super::super) ENDS_IN_ORDER;
     KILLED = "killed": "an app-server on {on} was killed, although it would have ended by itself {moment}";
+    HURRIED = "hurried": "an app-server on {on} got SIGTERM, although it would have ended by itself after the end of its input {moment}";
 }
 
 /// The length of a tick of stock turmoil.
@@ -58,9 +61,14 @@ pub(in super::super) fn abandoned_is_interrupted(story: &Story<'_>) -> Vec<Viola
             Some(Violation::new("abandoned_is_interrupted", run.call, at, kind, data))
         };
         let named = run.named()?;
-        let is_over = |at| run.gone().is_some_and(|over| over <= at) || run.left().is_some();
+        let waits_too_long = waits_too_long(cx, run.turn());
+        // The app-server takes no interrupt before the turn begins.
+        let begins = named + setup::turn(cx.plan, run.turn()).waits();
+        let is_over = |at| {
+            waits_too_long || run.gone().is_some_and(|over| over <= at) || run.left().is_some()
+        };
         if let Some(gone) = run.abandoned {
-            let bound = gone.max(named) + LEARNS + news(cx);
+            let bound = gone.max(begins) + LEARNS + news(cx);
             let bound = refused(cx, run).map_or(bound, |refused| bound.max(refused));
             // The crash that ended the client may be the first fault.
             let is_calm = story.first_fault.is_none_or(|fault| fault == gone || fault > bound)
@@ -70,7 +78,7 @@ pub(in super::super) fn abandoned_is_interrupted(story: &Story<'_>) -> Vec<Viola
             }
         }
         if let Some(cancelled) = run.cancelled {
-            let bound = cancelled.max(named) + LEARNS + news(cx);
+            let bound = cancelled.max(begins) + LEARNS + news(cx);
             let bound = refused(cx, run).map_or(bound, |refused| bound.max(refused));
             if story.is_calm_until(bound) && !is_over(bound) && bound < until {
                 return violation(bound, &CANCELLED_RUNS_ON, fields! { cancelled });
@@ -85,6 +93,7 @@ pub(in super::super) fn abandoned_is_interrupted(story: &Story<'_>) -> Vec<Viola
             SeenVerdict::Completed => false,
         };
         let is_given_up = own_verdict
+            && !waits_too_long
             && knew
             && run.asked_to_interrupt().is_none_or(|asked| asked > decided)
             && run.reported().is_none_or(|(reported, _)| reported > decided)
@@ -92,7 +101,51 @@ pub(in super::super) fn abandoned_is_interrupted(story: &Story<'_>) -> Vec<Viola
         let seen = seen(&outcome.verdict);
         is_given_up.then(|| violation(at, &GIVEN_UP, fields! { seen })).flatten()
     });
-    wrong.chain(story.runs.iter().filter_map(|run| left_subagent(story, run))).collect()
+    let begun = story.runs.iter().filter_map(|run| begun_alone(story, run));
+    wrong
+        .chain(story.runs.iter().filter_map(|run| left_subagent(story, run)))
+        .chain(begun)
+        .collect()
+}
+
+/// A turn that begins after its client has gone. The app-server has refused to interrupt it until then, and the
+/// broker does that at the news of its begin, unless it has given the turn up.
+fn begun_alone(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
+    let cx = story.cx;
+    let set = cx.plan.limits.over(LIMITS);
+    let broker = limits::broker(&set);
+    let setup = setup::turn(cx.plan, run.turn());
+    let (began, turn, _) = run.started()?;
+    let (gone, known) = (run.abandoned?, story.broker_learned(run)?);
+    let bound = began + LEARNS + news(cx);
+    // The broker gives the turn up after that.
+    let is_awaited = known + news(cx) < began && began + news(cx) < gone + broker.settle;
+    let is_owned = began + broker.settle < run.asked + broker.turn;
+    let is_calm = story.first_fault.is_none_or(|fault| fault == gone || fault > bound)
+        && story.first_other_fault.is_none_or(|fault| fault > bound)
+        && story.shutdowns.iter().chain(&story.ended).all(|ended| *ended > bound);
+    let is_judged = !setup.waits().is_zero()
+        && turn.starts_with("turn-broker-")
+        && is_awaited
+        && is_owned
+        && is_calm
+        && bound < Time::from(cx.plan.horizon);
+    let is_over = run.gone().is_some_and(|over| over <= bound) || run.left().is_some();
+    let is_asked = run.notes.iter().any(|(at, note)| {
+        let asks = matches!(note, TurnNote::Interrupted | TurnNote::InterruptRefused);
+        asks && (began..=bound).contains(at)
+    });
+    (is_judged && !is_over && !is_asked).then(|| {
+        let data = fields! { gone, began };
+        Violation::new("abandoned_is_interrupted", run.call, bound, &BEGUN, data)
+    })
+}
+
+/// Whether a turn waits for longer before it begins than the broker waits for its end.
+pub(in super::super) fn waits_too_long(cx: &CheckContext<'_>, turn: &str) -> bool {
+    let settle = limits::broker(&cx.plan.limits.over(LIMITS)).settle;
+    let waits = setup::turn(cx.plan, turn).waits();
+    !waits.is_zero() && waits + news(cx) * 2 >= settle
 }
 
 /// A subagent whose turn has lost its client. The broker interrupts it, too. The notes of the app-server say
@@ -290,6 +343,7 @@ pub(in super::super) fn exit_is_true(story: &Story<'_>) -> Vec<Violation> {
 pub(in super::super) fn ends_in_order(story: &Story<'_>) -> Vec<Violation> {
     let cx = story.cx;
     let until = Time::from(cx.plan.horizon);
+    let connection = limits::connection(&cx.plan.limits.over(LIMITS));
     let killed = story.killed.iter().filter(|kill| {
         let (at, on) = kill;
         let stubborn = setup::app_server(cx.plan, on);
@@ -304,12 +358,24 @@ pub(in super::super) fn ends_in_order(story: &Story<'_>) -> Vec<Violation> {
             && story.first_fault.is_none_or(|fault| fault > *at)
             && !abandoned
             && stubborn.initialize == Initialize::Answered
-            && !(stubborn.outlives_input && stubborn.ignores_terminate)
+            && (stubborn.ends_with_its_input(connection.close)
+                || stubborn.ends_when_asked(connection.terminate))
     });
-    killed
-        .map(|(at, on)| {
-            let data = fields! { on: (*on).to_owned() };
-            Violation::new("ends_in_order", Call::NONE, *at, &KILLED, data)
-        })
-        .collect()
+    // A command that ends a job may send its signal to the app-server of the worker, too.
+    let is_asked = |on: &str, at: Time| {
+        let jobs = story.jobs.jobs.values().filter(|job| job.host == on);
+        jobs.filter_map(Job::unwanted).any(|unwanted| unwanted <= at)
+    };
+    let hurried = story.hurried.iter().filter(|(at, on)| {
+        *at < until
+            && story.first_fault.is_none_or(|fault| fault > *at)
+            && setup::app_server(cx.plan, on).ends_with_its_input(connection.close)
+            && !is_asked(on, *at)
+    });
+    let violation = |(at, on): &(Time, &str), kind| {
+        let data = fields! { on: (*on).to_owned() };
+        Violation::new("ends_in_order", Call::NONE, *at, kind, data)
+    };
+    let killed = killed.map(|it| violation(it, &KILLED));
+    killed.chain(hurried.map(|it| violation(it, &HURRIED))).collect()
 }

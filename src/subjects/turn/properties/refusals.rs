@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::shared::{is_busy, is_in_use, news};
+use super::shared::{is_busy, is_in_use, is_over, news};
 use crate::history::{Answer, Time};
 use crate::property::Violation;
 use crate::property::violation::{fields, kinds};
-use crate::schedule::Limits;
+use crate::schedule::{Action, Limits, Plan};
 use crate::subjects::turn::limits::{self, LIMITS};
 use crate::subjects::turn::outcome::SeenRefusal;
 use crate::subjects::turn::setup::{self, BROKER, Initialize, Start, Threads};
@@ -22,7 +22,8 @@ kinds! {
 kinds! {
     pub(in super::super) FALLBACK_IS_NEEDED;
     NOT_NEEDED = "not-needed": "{subject:}the command ran on an app-server of its own, but the broker was ready and idle {moment}";
-    NO_BROKER = "no-broker": "{subject:}the command should find or start a broker on {on}, but none has served there {moment}";
+    NO_BROKER = "no-broker": "{subject:}the command should find or start a broker on {on}, but none served there since {asked} {moment}";
+    IDLE_BROKER = "idle-broker": "{subject:}the command ran on an app-server of its own, but the broker of its machine was ready and idle since {since} {moment}";
 }
 
 /// How long before a command its broker and its machine must be undisturbed.
@@ -135,6 +136,9 @@ pub(in super::super) fn fallback_is_needed(story: &Story<'_>) -> Vec<Violation> 
 fn needless_fallback(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
     let (at, turn, _) = run.started()?;
     let set = story.cx.plan.limits.over(LIMITS);
+    if run.route() == "workspace" {
+        return without_broker(story, run, at).or_else(|| beside_broker(story, run, at, &set));
+    }
     if !is_served(story, run, at) || is_full(story, run, at, &set) {
         return None;
     }
@@ -149,14 +153,91 @@ fn needless_fallback(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
                 was_ready && is_own && is_prompt && !is_in_use(story, run, run.asked, at);
             is_needless.then(|| violation(&NOT_NEEDED, fields! {})).flatten()
         }
-        "workspace" => {
-            let own = setup::app_server(story.cx.plan, run.host);
-            let mut served = story.served.iter().filter(|(began, _)| *began <= at);
-            let is_missing =
-                own.initialize == Initialize::Answered && !served.any(|(_, on)| *on == run.host);
-            let data = fields! { on: run.host.to_owned() };
-            is_missing.then(|| violation(&NO_BROKER, data)).flatten()
-        }
         _ => None,
     }
+}
+
+/// The time in which a client finds out that a process was killed, at most.
+const KILLED: Duration = Duration::from_millis(100);
+
+/// Returns whether nothing was in the way of a command on its own machine, and its app-server works. A broker
+/// that was killed before is no reason to have none.
+fn is_undisturbed(story: &Story<'_>, run: &Run<'_>, at: Time) -> bool {
+    let since = run.asked.before(BEFORE);
+    let killed = run.asked.before(KILLED);
+    let own = setup::app_server(story.cx.plan, run.host);
+    let ends = |ended: Time| {
+        let is_killed = story.was_killed(run.host, ended) && ended < killed;
+        !is_killed && ended >= since && ended <= at + ENDS
+    };
+    let mut served = story.served.iter().filter(|served| served.on == run.host);
+    own.initialize == Initialize::Answered
+        && run.asked >= Time::ZERO + BEGINS
+        && at + ENDS <= Time::from(story.cx.plan.horizon)
+        && story.is_calm_after_deaths(since, at, killed)
+        && !served.any(|served| served.ended.is_some_and(ends))
+}
+
+/// A command of a workspace whose turn started at this time, although no broker has served the machine since
+/// the command was asked for.
+fn without_broker(story: &Story<'_>, run: &Run<'_>, at: Time) -> Option<Violation> {
+    let mut served = story.served.iter().filter(|served| served.on == run.host);
+    let is_there = served
+        .any(|served| served.began <= at && served.ended.is_none_or(|ended| ended >= run.asked));
+    let is_missing = !is_there && is_undisturbed(story, run, at);
+    let data = fields! { on: run.host.to_owned(), asked: run.asked };
+    is_missing.then(|| Violation::new("fallback_is_needed", run.call, at, &NO_BROKER, data))
+}
+
+/// Whether a user does this. The record of a running broker that is damaged hides that broker.
+fn has(plan: &Plan, verb: &str) -> bool {
+    plan.steps.iter().any(|step| match &step.action {
+        Action::Operation(operation) => operation.verb == verb,
+        Action::Fault(_) => false,
+    })
+}
+
+/// A command of a workspace that did not use the broker of its machine, although that was ready and had no
+/// work. The app-server of such a broker always has an account, also the empty one. That of a command has one
+/// only if the command does.
+fn beside_broker(story: &Story<'_>, run: &Run<'_>, at: Time, set: &Limits) -> Option<Violation> {
+    let is_workspace = |other: &Run<'_>| other.host == run.host && other.route() == "workspace";
+    let has_account = |run: &Run<'_>| run.account().is_some();
+    if has_account(run) || run.is_on_account("") {
+        return None;
+    }
+    let mut served = story.served.iter().filter(|served| served.on == run.host);
+    let broker = served.find(|served| {
+        served.began < run.asked && served.ended.is_none_or(|ended| ended > at + ENDS)
+    })?;
+    let since = broker.began;
+    let mut others =
+        story.runs.iter().filter(|other| other.call != run.call && is_workspace(other));
+    // It had a turn of a command without an account, so it was ready, and works for the empty one.
+    let has_served = others.clone().any(|other| {
+        !has_account(other)
+            && other.is_on_account("")
+            && other.started().is_some_and(|(started, ..)| started > since && started < run.asked)
+    });
+    let is_free = |other: &Run<'_>| {
+        let Some((answered, _)) = other.answer else { return other.asked > at };
+        let is_done = other.gone().is_some() && other.left().is_none() || other.started().is_none();
+        let is_known = is_over(story, other, run.asked) && story.is_calm_until(run.asked);
+        let waits = match is_known {
+            true => BEGINS,
+            false => limits::broker(set).settle + limits::connection(set).request + ENDS,
+        };
+        other.asked > at || (is_done && answered + waits < run.asked)
+    };
+    // An interrupt by hand has a connection of its own.
+    let clients = story.runs.len() + story.interrupts.len();
+    let is_idle = others.all(is_free)
+        && story.jobs.jobs.values().all(|job| job.host != run.host)
+        && limits::broker(set).clients > clients
+        && !has(story.cx.plan, "damage-broker");
+    // A client may not have the time to find out that the broker works.
+    let is_prompt = !makes_threads_slowly(story, run.host) && limits::start(set).probe >= BEGINS;
+    let is_needless = has_served && is_idle && is_prompt && is_undisturbed(story, run, at);
+    let data = fields! { since };
+    is_needless.then(|| Violation::new("fallback_is_needed", run.call, at, &IDLE_BROKER, data))
 }

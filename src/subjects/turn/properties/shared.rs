@@ -101,7 +101,7 @@ fn may_forget_news_of(
 }
 
 /// Whether a broker certainly knows at this time that a turn and all that it started are over.
-fn is_over(story: &Story<'_>, run: &Run<'_>, at: Time) -> bool {
+pub(super) fn is_over(story: &Story<'_>, run: &Run<'_>, at: Time) -> bool {
     let cx = story.cx;
     let setup = setup::turn(cx.plan, run.turn());
     let request = limits::connection(&cx.plan.limits.over(LIMITS)).request;

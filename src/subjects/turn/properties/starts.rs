@@ -37,6 +37,8 @@ fn winds_down(story: &Story<'_>, run: &Run<'_>) -> Duration {
         // The app-server may still start the turn, or answer.
         Start::Silent | Start::Unanswered => settle + request,
         Start::Mute => settle,
+        // The app-server refuses to interrupt it before it begins.
+        _ if !setup.waits().is_zero() => settle,
         // The app-server does not report the end of the subagents of a turn that was interrupted. It refuses
         // to interrupt them, and the broker tries that five times. One that starts before the turn accepts
         // its own interrupt has five times from then on.
@@ -50,7 +52,8 @@ fn winds_down(story: &Story<'_>, run: &Run<'_>) -> Duration {
 fn late(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
     let cx = story.cx;
     let takes = |host| setup::app_server(cx.plan, host).threads_take.0 * 3;
-    let bound = run.asked + STARTS + takes(run.host).max(takes(BROKER)) + news(cx) * 8;
+    let waits = setup::turn(cx.plan, run.turn()).waits();
+    let bound = run.asked + STARTS + waits + takes(run.host).max(takes(BROKER)) + news(cx) * 8;
     let is_over = |other: &Run<'_>| {
         let answered = other.answer.is_some_and(|(at, _)| at + news(cx) < run.asked);
         let has_begun = other.started().is_some();

@@ -1,23 +1,31 @@
 //! Tests of the excuses of the properties, over hand-written runs.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
-use super::endings::{abandoned_is_interrupted, ending_is_prompt};
-use super::greetings::app_server_is_greeted;
+use super::brokers::busy_is_true;
+use super::endings::{abandoned_is_interrupted, ending_is_prompt, ends_in_order};
+use super::greetings::{app_server_is_greeted, ids_are_new};
 use super::interrupts::{interrupts_have_a_cause, report_counts};
-use super::refusals::refusals_are_true;
+use super::refusals::{fallback_is_needed, refusals_are_true};
 use super::reports::reports_are_whole;
 use super::starts::start_is_prompt;
 use super::threads::no_thread_is_left;
+use super::verdicts::status_is_the_verdict;
 use super::works::{broker_lets_go, one_client_works};
-use crate::history::{Answer, Class, EventKind};
+use crate::history::{Answer, Call, Class, Data, EventKind};
 use crate::property::Violation;
 use crate::property::scripted::{ScriptedRun, history};
 use crate::report::sentence;
-use crate::schedule::LimitValue;
+use crate::schedule::{Action, LimitValue, Operation, Step, When};
 use crate::subjects::turn::app_server::RUNS_ON;
+use crate::subjects::turn::jobs::notes::{Looks, Saw, SeenJob};
+use crate::subjects::turn::jobs::properties::cancels_reach_all;
+use crate::subjects::turn::jobs::records::record_is_true;
 use crate::subjects::turn::notes::{
-    AppServerNote, BrokerCounted, BrokerExited, Got, Reported, TurnNote, Work,
+    AppServerNote, BrokerCounted, BrokerExited, BrokerNote, Got, Reported, Shown, ThreadNote,
+    TurnNote, Work,
 };
 use crate::subjects::turn::outcome::{CommandOutcome, SeenRefusal, SeenVerdict};
 use crate::subjects::turn::setup::{APP_SERVERS, TABLE};
@@ -25,6 +33,8 @@ use crate::subjects::turn::story::Story;
 use reknit_turn::broker::BrokerCounts;
 use reknit_turn::client::ClientError;
 use reknit_turn::command::{Fallback, NotStarted, Refusal};
+use reknit_turn::jobs::StateName;
+use reknit_turn::wire::code;
 
 type Property = fn(&Story<'_>) -> Vec<Violation>;
 
@@ -367,4 +377,278 @@ fn a_broker_drops_the_news_that_nothing_can_claim_any_more() {
     holds(&held(245_001, "unanswered"), broker_lets_go);
     let speaks = held(245_001, "answered").asked_as(2, 2_500, Class::InFlight, "speak", "{}");
     holds(&speaks, broker_lets_go);
+}
+
+#[test]
+fn an_app_server_that_ends_in_time_gets_no_signal() {
+    let signalled = |note: AppServerNote, setup: Value| {
+        let saw = note.into();
+        let what = EventKind::Observed { stream: "codex@client-codex".into(), saw };
+        let mut run = history().user(5_000, what);
+        run.plan.limits.set("connection.terminate", LimitValue::secs(1));
+        run.plan.setup.insert(APP_SERVERS.into(), json!({ "client": setup }));
+        run
+    };
+    let killed = |takes: &str| {
+        let setup = json!({ "outlives-input": true, "terminate-takes": takes });
+        signalled(AppServerNote::Killed, setup)
+    };
+    breaks(&killed("989ms"), ends_in_order, "was killed");
+    holds(&killed("990ms"), ends_in_order);
+    // An app-server has 50 ms after the end of its input.
+    let hurried = |takes: &str| signalled(AppServerNote::Hurried, json!({ "input-takes": takes }));
+    breaks(&hurried("39ms"), ends_in_order, "got SIGTERM");
+    holds(&hurried("40ms"), ends_in_order);
+}
+
+#[test]
+fn a_turn_that_begins_without_its_client_is_interrupted() {
+    let begun = |ms: u64, interrupted: u64| {
+        let turn = json!({ "turn": "t1" }).to_string();
+        let mut run = notes(asked("broker"), 1_100, TurnNote::Named);
+        run.plan.setup.insert(TABLE.into(), json!({ "t1": { "queued": "2s" } }));
+        let run = run.asked_as(9, 2_000, Class::InFlight, "abandon", &turn);
+        let run = run.answered(1, 2_000, Answer::GivenUp);
+        let run = notes(run, 2_010, TurnNote::InterruptRefused);
+        let run = notes(run, ms, begins("turn-broker-codex-2"));
+        notes(notes(run, interrupted, TurnNote::Interrupted), 20_000, TurnNote::Gone)
+    };
+    let spared = "no interrupt of it arrived";
+    holds(&begun(3_100, 6_150), abandoned_is_interrupted);
+    breaks(&begun(3_100, 6_151), abandoned_is_interrupted, spared);
+    // The broker may still have known its client.
+    holds(&begun(2_050, 6_151), abandoned_is_interrupted);
+    breaks(&begun(2_051, 6_151), abandoned_is_interrupted, spared);
+    let inner = |mut run: ScriptedRun| {
+        run.plan.setup.insert(TABLE.into(), json!({ "t1": { "queued": "2s", "inner": true } }));
+        run
+    };
+    holds(&inner(begun(3_100, 6_150)), abandoned_is_interrupted);
+    breaks(&inner(begun(3_100, 6_151)), abandoned_is_interrupted, spared);
+}
+
+#[test]
+fn a_command_that_another_client_interrupts_is_not_cancelled() {
+    let ended = |status: i32| {
+        Answer::queued(CommandOutcome {
+            verdict: SeenVerdict::Interrupted,
+            answer: None,
+            commands: Vec::new(),
+            files: Vec::new(),
+            left_out: 0,
+            error: None,
+            status,
+        })
+    };
+    let cancelled = |run: ScriptedRun| {
+        let turn = json!({ "turn": "t1" }).to_string();
+        run.asked_as(9, 3_000, Class::InFlight, "cancel", &turn)
+    };
+    let reported = |ms, status| {
+        let run = notes(cancelled(started()), ms, TurnNote::Reported(Reported::Interrupted));
+        run.answered(1, 4_000, ended(status))
+    };
+    holds(&started().answered(1, 4_000, ended(1)), status_is_the_verdict);
+    let unasked = started().answered(1, 4_000, ended(130));
+    breaks(&unasked, status_is_the_verdict, "its user had not cancelled it");
+    holds(&reported(3_000, 1), status_is_the_verdict);
+    breaks(&reported(3_001, 1), status_is_the_verdict, "exited with 1");
+    holds(&reported(3_001, 130), status_is_the_verdict);
+    let refused = |status: u64| {
+        let saw = Shown(format!("exit status {status}")).into();
+        let run = cancelled(asked("direct"));
+        let run = run.user(3_500, EventKind::Observed { stream: "shown-1".into(), saw });
+        let why = ClientError::Cancelled { left_behind: None };
+        run.answered(1, 3_500, Answer::refused(SeenRefusal(why)))
+    };
+    holds(&refused(130), status_is_the_verdict);
+    breaks(&refused(1), status_is_the_verdict, "did not start (cancelled");
+}
+
+#[test]
+fn a_command_of_a_workspace_starts_a_broker_if_the_last_one_was_killed() {
+    let observed = |run: ScriptedRun, ms: u64, note: BrokerNote| {
+        run.user(ms, EventKind::Observed { stream: "turn-broker".into(), saw: note.into() })
+    };
+    let killed = |ms: u64| {
+        let run = observed(asked("workspace"), 500, BrokerNote::Serves);
+        let run = run.asked_as(8, ms, Class::InFlight, "kill-broker", "{}");
+        notes(observed(run, ms, BrokerNote::Ended), 4_000, begins("turn-client-codex-1"))
+    };
+    breaks(&killed(899), fallback_is_needed, "none served there since");
+    holds(&killed(900), fallback_is_needed);
+    holds(&observed(killed(899), 3_000, BrokerNote::Serves), fallback_is_needed);
+}
+
+#[test]
+fn a_command_whose_thread_is_unknown_does_not_move() {
+    let moved = |note: Option<ThreadNote>| {
+        let begins = TurnNote::Started {
+            turn: "turn-client-codex-2".into(),
+            thread: "thread-client-codex-1".into(),
+        };
+        let mut run = notes(asked("broker-or-direct"), 2_000, begins);
+        let setup = json!({ "broker": { "threads": "omitted" } });
+        run.plan.setup.insert(APP_SERVERS.into(), setup);
+        let made = ThreadNote::Made("thread-broker-codex-1".into());
+        [Some(made), note].into_iter().flatten().fold(run, |run, note| {
+            let saw = note.into();
+            let what = EventKind::Observed { stream: "codex@broker-codex".into(), saw };
+            run.entry(1_500, Some("broker"), what)
+        })
+    };
+    let beside = |ms: u64| {
+        let other = json!({ "turn": "t2", "route": "broker" }).to_string();
+        moved(None).by("client2").asked_as(2, ms, Class::InFlight, "task", &other)
+    };
+    let left = "which was made at";
+    breaks(&moved(None), no_thread_is_left, left);
+    let settled = ThreadNote::Settled("thread-broker-codex-1".into());
+    holds(&moved(Some(settled)), no_thread_is_left);
+    // The thread may be that of another command.
+    holds(&beside(1_500), no_thread_is_left);
+    breaks(&beside(1_501), no_thread_is_left, left);
+}
+
+#[test]
+fn a_broker_holds_no_more_than_its_limits() {
+    let held = |clients: usize| {
+        let mut run = history();
+        run.plan.limits.set("broker.clients", LimitValue::Count(2));
+        [(4_000, clients), (4_500, 0)].into_iter().fold(run, |run, (ms, clients)| {
+            let saw = BrokerCounted::data(BrokerCounts { clients, ..BrokerCounts::default() });
+            let what = EventKind::Observed { stream: "broker".into(), saw };
+            run.entry(ms, Some("broker"), what)
+        })
+    };
+    holds(&held(2), broker_lets_go);
+    breaks(&held(3), broker_lets_go, "the broker held 3 clients, but its limit is 2");
+}
+
+#[test]
+fn a_client_with_a_thread_asks_a_busy_broker_again() {
+    let busy = |ms: u64| {
+        let why = Refusal::Error { code: code::BUSY, message: "busy".into() };
+        let run = notes(refused("broker", ms, why), 1_200, TurnNote::Thread("thread-1".into()));
+        let other = json!({ "turn": "t2", "route": "broker" }).to_string();
+        run.by("client2").asked_as(2, 1_500, Class::InFlight, "task", &other)
+    };
+    holds(&busy(61_000), busy_is_true);
+    breaks(&busy(60_999), busy_is_true, "it gave up");
+}
+
+/// A run in which a user starts a job of the turn `t1` and the session `s1` at 1 s, and knows of it at 1.1 s.
+fn job() -> ScriptedRun {
+    let fields =
+        json!({ "turn": "t1", "route": "direct", "background": true, "session": "s1" }).to_string();
+    let mut run = history().asked_as(1, 1_000, Class::InFlight, "task", &fields);
+    let fields = serde_json::from_str(&fields).unwrap();
+    let operation = Operation { verb: "task".into(), client: "client".into(), fields };
+    let (when, action) = (When::At(Duration::from_secs(1)), Action::Operation(operation));
+    run.plan.steps.push(Step { when, action });
+    run.answered(1, 1_100, Answer::queued("in the background"))
+}
+
+/// The same run, and a user looks at the job.
+fn sees(run: ScriptedRun, ms: u64, state: StateName, shown: Value) -> ScriptedRun {
+    let (turn, id, log) = ("t1".into(), "task-1".into(), Vec::new());
+    let seen = SeenJob { call: Call(1), turn, id, state, shown, log };
+    let saw = Saw { all: true, jobs: vec![seen], broken: Vec::new(), not_found: Vec::new() };
+    let observed = |saw: Data| EventKind::Observed { stream: "jobs".into(), saw };
+    run.user(ms, observed(Looks.into())).user(ms, observed(saw.into()))
+}
+
+#[test]
+fn the_end_of_a_session_reaches_each_of_its_jobs() {
+    let ended = |verb: &str, fields: Value, asked: u64, answer: &'static str, looks: u64| {
+        let run = job().asked_as(2, asked, Class::InFlight, verb, &fields.to_string());
+        sees(run.answered(2, 2_500, answer), looks, StateName::Queued, Value::Null)
+    };
+    let session = |name: &str| json!({ "session": name });
+    let done = "cancelled jobs: 1";
+    let active = "saw the job queued";
+    let one = ended("end-session", session("s1"), 2_000, done, 2_501);
+    breaks(&one, cancels_reach_all, active);
+    holds(&ended("end-session", session("s1"), 2_000, done, 2_500), cancels_reach_all);
+    holds(&ended("end-session", session("s2"), 2_000, done, 2_501), cancels_reach_all);
+    holds(&ended("end-session", session("s1"), 1_100, done, 2_501), cancels_reach_all);
+    let failed = "cancelled jobs: 0, not ended: 1";
+    holds(&ended("end-session", session("s1"), 2_000, failed, 2_501), cancels_reach_all);
+    let cancel = ended("cancel", json!({ "turn": "t1" }), 2_000, done, 2_501);
+    breaks(&cancel, cancels_reach_all, active);
+}
+
+/// The job completes between 3.9 s after it was recorded and 5 s after its user had asked for it.
+#[test]
+fn a_record_names_its_turn_and_its_times() {
+    let completed = |name: &str, value: Value| {
+        let run = notes(job(), 2_000, begins("turn-1"));
+        let run = notes(run, 5_000, TurnNote::Reported(Reported::Completed));
+        let mut shown = json!({
+            "exitStatus": 0, "turn": "turn-1", "thread": "thread-1",
+            "created": 50_000, "started": 50_500, "ended": 54_000,
+        });
+        shown[name] = value;
+        sees(run, 6_000, StateName::Completed, shown)
+    };
+    holds(&completed("ended", json!(53_900)), record_is_true);
+    breaks(&completed("ended", json!(53_899)), record_is_true, "the times in its record");
+    holds(&completed("ended", json!(55_000)), record_is_true);
+    breaks(&completed("ended", json!(55_001)), record_is_true, "the times in its record");
+    holds(&completed("started", json!(51_000)), record_is_true);
+    breaks(&completed("started", json!(51_001)), record_is_true, "the times in its record");
+    breaks(&completed("started", Value::Null), record_is_true, "the times in its record");
+    breaks(&completed("turn", json!("turn-2")), record_is_true, "no such turn");
+    breaks(&completed("thread", json!("thread-2")), record_is_true, "no such turn");
+    breaks(&completed("exitStatus", json!(1)), record_is_true, "the exit status 1");
+}
+
+#[test]
+fn a_command_of_a_workspace_uses_the_idle_broker_of_its_machine() {
+    let second = |ms: u64, account: &str| {
+        let serves = BrokerNote::Serves.into();
+        let run = asked("workspace");
+        let run =
+            run.user(1_100, EventKind::Observed { stream: "turn-broker".into(), saw: serves });
+        let run = notes(run, 1_200, TurnNote::Account(account.into()));
+        let run = notes(notes(run, 1_300, begins("turn-client-codex-1")), 1_300, TurnNote::Named);
+        let run = notes(run, 2_000, TurnNote::Reported(Reported::Completed));
+        let run = notes(run, 2_000, TurnNote::Gone).answered(1, 2_000, failed(0));
+        let other = json!({ "turn": "t2", "route": "workspace" }).to_string();
+        let run = run.asked_as(2, ms, Class::InFlight, "task", &other);
+        let saw = begins("turn-client-codex~2-1").into();
+        run.user(4_000, EventKind::Observed { stream: "t2-2".into(), saw })
+    };
+    let idle = "was ready and idle since";
+    breaks(&second(2_501, ""), fallback_is_needed, idle);
+    holds(&second(2_500, ""), fallback_is_needed);
+    holds(&second(2_501, "a"), fallback_is_needed);
+}
+
+#[test]
+fn each_request_to_an_app_server_has_a_new_id() {
+    let asks = |asked: &[(&str, u64)]| {
+        let ask = |run, (method, id): &(&str, u64)| {
+            gets(run, 1_000, &json!({ "id": id, "method": method }))
+        };
+        asked.iter().fold(history(), ask)
+    };
+    holds(&asks(&[("initialize", 1), ("thread/start", 2), ("initialize", 1)]), ids_are_new);
+    let again = asks(&[("initialize", 1), ("thread/start", 2), ("turn/start", 2)]);
+    breaks(&again, ids_are_new, "got the request turn/start");
+    // An answer has the id of the question.
+    let answer = gets(asks(&[("initialize", 1)]), 1_000, &json!({ "id": 1, "result": {} }));
+    holds(&answer, ids_are_new);
+}
+
+#[test]
+fn a_broker_knows_the_turn_of_each_late_start() {
+    let held = |late_starts: usize| {
+        let counts = BrokerCounts { late_starts, finished_turns: 1, ..BrokerCounts::default() };
+        let saw = BrokerCounted::data(counts);
+        let what = EventKind::Observed { stream: "broker".into(), saw };
+        history().entry(4_000, Some("broker"), what)
+    };
+    holds(&held(1), broker_lets_go);
+    breaks(&held(2), broker_lets_go, "the broker held 2 late starts, but its limit is 1");
 }

@@ -7,7 +7,7 @@ use super::shared::{is_in_use, news};
 use crate::history::{Answer, Call, Time};
 use crate::property::Violation;
 use crate::property::violation::{fields, kinds};
-use crate::schedule::{Action, Step};
+use crate::schedule::{Action, Operation, Plan, Step};
 use crate::subjects::turn::limits::{self, LIMITS};
 use crate::subjects::turn::notes::TurnNote;
 use crate::subjects::turn::setup::{self, AppServerSetup, BROKER, Threads};
@@ -16,6 +16,7 @@ use crate::subjects::turn::story::{Run, Story};
 kinds! {
     pub(in super::super) NO_THREAD_IS_LEFT;
     LEFT_BEHIND = "left-behind": "{subject:}the command left {thread} behind, and started its turn on {other} {moment}";
+    MOVED = "moved": "{subject:}the command had asked a broker for {thread}, which was made at {made} and has no name, but its turn started on {other} {moment}";
     UNUSED = "unused": "{subject:}the user cancelled the command before its turn, but it left {thread} behind {moment}";
     UNNAMED = "unnamed": "{thread} has no name since {made}, and no command uses it {moment}";
 }
@@ -37,7 +38,50 @@ pub(in super::super) fn no_thread_is_left(story: &Story<'_>) -> Vec<Violation> {
         (!removed).then(|| Violation::new("no_thread_is_left", run.call, at, &LEFT_BEHIND, data))
     });
     let unused = story.runs.iter().filter_map(|run| unused_thread(story, run));
-    left.chain(unused).chain(unnamed_threads(story)).collect()
+    let moved = story.runs.iter().filter_map(|run| moved_from(story, run));
+    left.chain(moved).chain(unused).chain(unnamed_threads(story)).collect()
+}
+
+/// A thread that the broker's app-server made for a command whose turn then started on another one. The
+/// command does not know the thread, or whether there is one, so it must not move. Each command asks a broker
+/// for one new thread at most. That of another command has a name, or its turn starts there.
+fn moved_from(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
+    let (at, turn, other) = run.started()?;
+    let uses_broker = |operation: &Operation| {
+        let route = operation.fields.get("route").and_then(|route| route.as_str());
+        !matches!(route, Some("direct" | "workspace"))
+    };
+    let is_at_broker =
+        |id: &str| id.starts_with("turn-broker-") || id.starts_with("thread-broker-");
+    if run.route() != "broker-or-direct" || is_at_broker(turn) || speaks(story.cx.plan) {
+        return None;
+    }
+    let (thread, made) = story
+        .unnamed
+        .iter()
+        .find(|(thread, made)| is_at_broker(thread) && **made >= run.asked && **made <= at)?;
+    let is_of_another = |notes: &[(Time, &TurnNote)]| {
+        notes.iter().any(|(_, note)| match note {
+            TurnNote::Thread(id) | TurnNote::Started { turn: id, .. } => is_at_broker(id),
+            _ => false,
+        })
+    };
+    let mut others = story.runs.iter().filter(|other| other.call != run.call);
+    let mut jobs = story.jobs.jobs.values();
+    let is_own = others.all(|other| {
+        other.asked > *made || !uses_broker(other.operation) || is_of_another(&other.notes)
+    }) && jobs
+        .all(|job| job.asked > *made || !uses_broker(job.operation) || is_of_another(&job.notes));
+    let data = fields! { thread: (*thread).to_owned(), made: *made, other: other.to_owned() };
+    is_own.then(|| Violation::new("no_thread_is_left", run.call, at, &MOVED, data))
+}
+
+/// Whether a user sends lines to the broker by hand.
+fn speaks(plan: &Plan) -> bool {
+    plan.steps.iter().any(|step| match &step.action {
+        Action::Operation(operation) => operation.verb == "speak",
+        Action::Fault(_) => false,
+    })
 }
 
 /// The thread of a new task that its user cancelled before the turn, or whose turn was refused. While

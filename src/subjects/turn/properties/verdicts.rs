@@ -4,12 +4,13 @@ use super::interrupts;
 use super::shared::{may_forget_news, news, seen};
 use crate::history::Time;
 use crate::property::violation::{fields, kinds};
-use crate::property::{CheckContext, Violation};
+use crate::property::{CheckContext, Violation, ViolationFields};
 use crate::subjects::turn::limits::{self, LIMITS};
 use crate::subjects::turn::notes::{Reported, Tag, TurnNote};
-use crate::subjects::turn::outcome::SeenVerdict;
+use crate::subjects::turn::outcome::{SeenRefusal, SeenVerdict};
 use crate::subjects::turn::setup::{self, Answer as AgentAnswer, End, Noise, Open, Start};
 use crate::subjects::turn::story::{Run, Story};
+use reknit_turn::client::ClientError;
 
 kinds! {
     pub(in super::super) SUCCESS_IS_TRUE;
@@ -29,6 +30,8 @@ kinds! {
 kinds! {
     pub(in super::super) STATUS_IS_THE_VERDICT;
     WRONG_STATUS = "wrong-status": "{subject:}the turn {seen}, but the command exited with {status} {moment}";
+    UNASKED = "unasked": "{subject:}the command exited with {status}, but its user had not cancelled it {moment}";
+    UNSAID = "unsaid": "{subject:}its user had cancelled the command, but it exited with {status} {moment}";
 }
 
 kinds! {
@@ -192,14 +195,43 @@ fn is_early(cx: &CheckContext<'_>, run: &Run<'_>) -> bool {
 }
 
 pub(in super::super) fn status_is_the_verdict(story: &Story<'_>) -> Vec<Violation> {
-    let wrong = story.runs.iter().filter_map(|run| {
-        let (at, outcome) = run.outcome()?;
-        let is_right = (outcome.status == 0) == (outcome.verdict == SeenVerdict::Completed);
-        let data = fields! { seen: seen(&outcome.verdict), status: outcome.status.to_string() };
-        (!is_right)
-            .then(|| Violation::new("status_is_the_verdict", run.call, at, &WRONG_STATUS, data))
-    });
-    wrong.collect()
+    story.runs.iter().filter_map(wrong_status).collect()
+}
+
+/// The exit status of a command that its user cancelled.
+const CANCELLED_STATUS: i32 = 130;
+
+/// A command exits with 0 if its turn completed, with 130 if its user cancelled it, and otherwise with 1. Its
+/// client knows of a cancel at once, so a turn that was interrupted later is cancelled.
+fn wrong_status(run: &Run<'_>) -> Option<Violation> {
+    let (at, _) = run.answer?;
+    let is_refused = run.refusal().is_some();
+    let status = if is_refused { run.status? } else { run.outcome()?.1.status };
+    let violation = |kind, data: ViolationFields| {
+        let data = data.with("status", Some(status.to_string()));
+        Some(Violation::new("status_is_the_verdict", run.call, at, kind, data))
+    };
+    if status == CANCELLED_STATUS && run.cancelled.is_none_or(|cancelled| cancelled > at) {
+        return violation(&UNASKED, fields! {});
+    }
+    if let Some(SeenRefusal(why)) = run.refusal() {
+        let is_cancelled = matches!(why, ClientError::Cancelled { .. });
+        let is_right = match is_cancelled {
+            true => status == CANCELLED_STATUS,
+            false => status == 1,
+        };
+        let seen = format!("did not start ({why})");
+        return (!is_right).then(|| violation(&WRONG_STATUS, fields! { seen })).flatten();
+    }
+    let (_, outcome) = run.outcome()?;
+    let is_complete = outcome.verdict == SeenVerdict::Completed;
+    if (status == 0) != is_complete || !matches!(status, 0 | 1 | CANCELLED_STATUS) {
+        return violation(&WRONG_STATUS, fields! { seen: seen(&outcome.verdict) });
+    }
+    let cancelled = run.cancelled.filter(|cancelled| *cancelled <= at)?;
+    let is_cancelled = outcome.verdict == SeenVerdict::Interrupted
+        && run.reported().is_none_or(|(reported, _)| reported > cancelled);
+    (is_cancelled && status != CANCELLED_STATUS).then(|| violation(&UNSAID, fields! {})).flatten()
 }
 
 pub(in super::super) fn answer_is_the_answer(story: &Story<'_>) -> Vec<Violation> {

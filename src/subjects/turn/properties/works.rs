@@ -26,6 +26,7 @@ kinds! {
 kinds! {
     pub(in super::super) BROKER_LETS_GO;
     HELD = "held": "the broker held {count} {what}, but no client was connected since {since} {moment}";
+    OVER_LIMIT = "over-limit": "the broker held {count} {what}, but its limit is {most} {moment}";
     GHOSTS = "ghosts": "the broker counted {count} clients, but only {open} were connected since {since} {moment}";
 }
 
@@ -148,8 +149,14 @@ fn beside<'s>(
     works: &'s [Work<'s>],
     counts: impl Fn(&Work<'_>, &Work<'_>, Time) -> bool,
 ) -> Vec<(&'s Work<'s>, Time, &'s str, &'s Work<'s>)> {
-    let begun: Vec<_> =
-        works.iter().filter_map(|work| Some((work, started(work.notes)?))).collect();
+    let begun = works.iter().filter_map(|work| {
+        let (at, turn, thread) = started(work.notes)?;
+        // The app-server has accepted a turn that waits before it begins.
+        let accepted = work.when(|note| *note == TurnNote::Named).filter(|named| *named < at);
+        let waits = !setup::turn(story.cx.plan, work.name).waits().is_zero();
+        Some((work, (accepted.filter(|_| waits).unwrap_or(at), turn, thread)))
+    });
+    let begun: Vec<_> = begun.collect();
     let mut found = Vec::new();
     for (later, (at, turn, thread)) in &begun {
         let earlier = begun.iter().find(|(earlier, (since, other, _))| {
@@ -201,7 +208,8 @@ pub(in super::super) fn threads_are_free(story: &Story<'_>) -> Vec<Violation> {
 const LEARNS: Duration = Duration::from_secs(2);
 
 pub(in super::super) fn broker_lets_go(story: &Story<'_>) -> Vec<Violation> {
-    let mut found = Vec::new();
+    let mut found: Vec<_> =
+        story.counted.iter().filter_map(|counted| over_limit(story, counted)).collect();
     for (n, counted) in story.counted.iter().enumerate() {
         let next = story.counted.get(n + 1);
         let until = next.map_or(Time::from(story.cx.plan.horizon), |next| next.at);
@@ -242,6 +250,28 @@ fn may_answer_late(story: &Story<'_>) -> bool {
             let answers = |at: Time| at.since(work.asked) + setup.answers_after() + news(story.cx);
             started(work.notes).is_none_or(|(at, ..)| answers(at) >= request)
         })
+}
+
+/// The most finished turns that a broker remembers.
+const MOST_FINISHED: usize = 64;
+
+/// Compares the counts of a broker with its limits. Each start that may be answered late belongs to a turn. One
+/// request may be as long as a line, and take more bytes than that.
+fn over_limit(story: &Story<'_>, counted: &Counted<'_>) -> Option<Violation> {
+    let broker = limits::broker(&story.cx.plan.limits.over(LIMITS));
+    let counts = &counted.counts.0;
+    let bytes = if counts.requests > 1 { broker.connection.line_bytes } else { usize::MAX };
+    let held = [
+        ("bytes of requests", counts.request_bytes, bytes),
+        ("late starts", counts.late_starts, counts.turns + counts.finished_turns),
+        ("clients", counts.clients, broker.clients),
+        ("threads", counts.threads, broker.threads),
+        ("finished turns", counts.finished_turns, MOST_FINISHED),
+        ("bytes of news without an owner", counts.unclaimed_bytes, broker.connection.outbox_bytes),
+    ];
+    let (what, count, most) = held.into_iter().find(|(_, count, most)| count > most)?;
+    let data = fields! { count: count as u64, what, most: most as u64 };
+    Some(Violation::new("broker_lets_go", Call::NONE, counted.at, &OVER_LIMIT, data))
 }
 
 /// Judges the counts of a broker at a time.

@@ -63,6 +63,15 @@ impl Interrupts {
     pub fn may_repeat(&self) -> bool {
         self.sent < MOST_INTERRUPTS || defect!(InterruptsHaveNoEnd)
     }
+
+    /// Handles that the turn begins: those that the app-server refused before count no more.
+    pub fn begins(&mut self) {
+        if self.refused {
+            // The bug: the interrupts that were refused before the turn began count.
+            let sent = if defect!(EarlyRefusalsCount) { self.sent } else { 0 };
+            *self = Self { sent, ..Self::default() };
+        }
+    }
 }
 
 impl OwnedTurn {

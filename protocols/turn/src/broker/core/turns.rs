@@ -129,14 +129,19 @@ impl BrokerCore {
         if turn.ended.contains(&key) {
             return;
         }
+        // A review begins with the turn inside of it, and the broker interrupts the review.
+        if is_inner
+            && turn.is_review
+            && let Some(id) = turn.id.clone()
+            && let Some(interrupts) = turn.running.get_mut(&(turn.thread.clone(), id))
+        {
+            interrupts.begins();
+        }
         // A turn that is known takes no more room.
         if turn.running.len() >= self.limits.threads && !turn.running.contains_key(&key) {
             return;
         }
-        let interrupts = turn.running.entry(key).or_default();
-        if interrupts.refused {
-            *interrupts = Interrupts::default();
-        }
+        turn.running.entry(key).or_default().begins();
         if turn.ends {
             turn.until.get_or_insert(settle);
         }

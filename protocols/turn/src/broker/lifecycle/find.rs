@@ -69,6 +69,10 @@ impl BrokerSearch {
             && self.is_mine(&record)
             && let Some(broker) = self.probe(env, &record).await
         {
+            // The bug: the client uses only a broker that it has started.
+            if defect!(RunningBrokersAreLeft) {
+                return Err(NoBroker::Silent(record.process()));
+            }
             return Ok(broker);
         }
         point!("turn.broker.missing").await;
@@ -118,7 +122,9 @@ impl BrokerSearch {
                     directory.remove_socket(&path).await?;
                 }
                 directory.remove().await?;
-                return Ok(None);
+                // The bug: the client starts no other broker.
+                let dead = record.filter(|_| defect!(DeadBrokersAreNotReplaced));
+                return dead.map_or(Ok(None), |dead| Err(NoBroker::Silent(dead.process())));
             }
             let Some(record) = record else {
                 return Err(NoBroker::Unreadable(directory.record_path()));

@@ -99,6 +99,25 @@ fn a_turn_that_refuses_every_interrupt_is_given_up() {
     assert_eq!(bench.interrupted(), ["u"], "it starts at last");
 }
 
+#[test]
+fn a_review_that_refused_every_interrupt_is_interrupted_when_the_turn_inside_of_it_starts() {
+    let mut bench = Bench::new();
+    bench.ask(A, "review/start", json!({ "threadId": "t", "delivery": "inline" }));
+    let answer = json!({ "turn": { "id": "u", "status": "inProgress" }, "reviewThreadId": "t" });
+    bench.answer("review/start", answer);
+    bench.close(A);
+    for _ in 0..5 {
+        bench.refuse("turn/interrupt", false);
+        bench.wait(limits().retry);
+    }
+    assert_eq!(bench.interrupted(), [""; 0]);
+    let inner = json!({ "id": "inner", "rootTurnId": "u", "status": "inProgress" });
+    bench.notify("turn/started", json!({ "threadId": "t", "turn": inner }));
+    assert_eq!(bench.interrupted(), ["u"], "it starts at last");
+    bench.turn_completed("t", "u");
+    assert!(bench.admits(B));
+}
+
 /// The app-server may not know the turn of a subagent any more, and then it reports no end of it.
 #[test]
 fn a_subagent_that_refuses_every_interrupt_holds_no_start_back() {
