@@ -647,6 +647,17 @@ impl<'a> Story<'a> {
         !own.any(|it| it.touches(since, until))
     }
 
+    /// Returns when an app-server last got the request to start a turn or a review on a thread.
+    pub fn asked_to_start(&self, thread: &str) -> Option<Time> {
+        let named = format!("\"{thread}\"");
+        let start = self.got.iter().rfind(|(.., got)| {
+            let line = got.line();
+            let starts = line.contains(method::TURN_START) || line.contains(method::REVIEW_START);
+            starts && line.contains(&named)
+        });
+        start.map(|(at, ..)| *at)
+    }
+
     /// Returns whether no fault began up to a time, and no user ended the broker.
     pub fn is_calm_until(&self, at: Time) -> bool {
         self.first_fault.is_none_or(|fault| fault > at)

@@ -256,7 +256,9 @@ fn done(story: &Story<'_>, run: &Run<'_>) -> Option<(Time, Duration)> {
         return None;
     }
     if setup.start == Start::Silent {
-        let (asked, _) = run.thread()?;
+        // While the broker is busy, the command asks again.
+        let (_, thread) = run.thread()?;
+        let asked = story.asked_to_start(thread)?;
         return Some((asked, connection.request + turn.interrupt * 2 + ends(&set)));
     }
     // The broker gives up a start that takes too long. Then only the deadlines of the client count.

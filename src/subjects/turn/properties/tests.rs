@@ -330,6 +330,23 @@ fn a_turn_that_takes_too_long_has_a_verdict_in_time() {
     holds(&again, ending_is_prompt);
 }
 
+/// The time counts from the last request for the turn: the command asks again while the broker is busy.
+#[test]
+fn a_start_without_an_answer_ends_in_time() {
+    let ends = |starts: &[u64]| {
+        let mut run = notes(asked("broker"), 1_500, TurnNote::Thread("thread-1".into()));
+        run.plan.limits.set("connection.request", LimitValue::secs(2));
+        run.plan.setup.insert(TABLE.into(), json!({ "t1": { "start": "silent" } }));
+        let start =
+            json!({ "id": 7, "method": "turn/start", "params": { "threadId": "thread-1" } });
+        let run = starts.iter().fold(run, |run, ms| gets(run, *ms, &start));
+        run.answered(1, 30_000, failed(0))
+    };
+    breaks(&ends(&[1_500]), ending_is_prompt, "done with the turn at 1.500 s");
+    holds(&ends(&[1_500, 9_000]), ending_is_prompt);
+    holds(&ends(&[]), ending_is_prompt);
+}
+
 /// Two commands of two letters.
 #[test]
 fn a_report_leaves_out_only_what_it_has_no_room_for() {
