@@ -1,4 +1,4 @@
-//! When a task of a host was held. What the host does meanwhile may be late.
+//! When a task of a host was held: the host may act late during this time.
 
 use crate::history::{Event, EventKind, Time};
 use crate::property::path::NEVER;

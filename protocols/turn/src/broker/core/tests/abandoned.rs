@@ -122,12 +122,7 @@ fn a_review_that_refused_every_interrupt_is_interrupted_when_the_turn_inside_of_
 #[test]
 fn a_subagent_that_refuses_every_interrupt_holds_no_start_back() {
     let mut bench = Bench::new();
-    bench.start_turn(A, "t", "u");
-    let turn = json!({ "id": "v", "rootTurnId": "u", "status": "inProgress" });
-    bench.notify("turn/started", json!({ "threadId": "s", "turn": turn }));
-    bench.turn_completed("t", "u");
-    bench.close(A);
-    bench.ask(B, "turn/start", json!({ "threadId": "t" }));
+    bench.start_behind_an_abandoned_subagent();
     for _ in 0..4 {
         bench.refuse("turn/interrupt", false);
         assert!(bench.received.is_empty(), "the subagent may still work");
@@ -135,7 +130,7 @@ fn a_subagent_that_refuses_every_interrupt_holds_no_start_back() {
     }
     bench.refuse("turn/interrupt", false);
     bench.answer("turn/start", started("w"));
-    bench.notify("turn/started", json!({ "threadId": "s", "turn": turn }));
+    bench.subagent_started();
     assert_eq!(bench.interrupted(), ["v"], "it starts at last");
 }
 

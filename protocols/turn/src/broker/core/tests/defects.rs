@@ -227,12 +227,7 @@ fn refused_interrupt_is_final() {
 fn refused_subagents_are_awaited() {
     with_defect("RefusedSubagentsAreAwaited", || {
         let mut bench = Bench::new();
-        bench.start_turn(A, "t", "u");
-        let turn = json!({ "id": "v", "rootTurnId": "u", "status": "inProgress" });
-        bench.notify("turn/started", json!({ "threadId": "s", "turn": turn }));
-        bench.turn_completed("t", "u");
-        bench.close(A);
-        bench.ask(B, "turn/start", json!({ "threadId": "t" }));
+        bench.start_behind_an_abandoned_subagent();
         for _ in 0..5 {
             bench.refuse("turn/interrupt", false);
             bench.wait(limits().retry);

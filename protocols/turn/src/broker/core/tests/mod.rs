@@ -188,6 +188,21 @@ impl Bench {
         assert_eq!(self.reply(client, id)["result"]["turn"]["id"], turn);
     }
 
+    /// The turn `v` of a subagent of the turn `u` starts on the thread `s`.
+    fn subagent_started(&mut self) {
+        let turn = json!({ "id": "v", "rootTurnId": "u", "status": "inProgress" });
+        self.notify("turn/started", json!({ "threadId": "s", "turn": turn }));
+    }
+
+    /// A leaves behind a subagent that works after the end of its turn, and B asks for a turn.
+    fn start_behind_an_abandoned_subagent(&mut self) {
+        self.start_turn(A, "t", "u");
+        self.subagent_started();
+        self.turn_completed("t", "u");
+        self.close(A);
+        self.ask(B, "turn/start", json!({ "threadId": "t" }));
+    }
+
     /// Plays a detached review of A that ends after A has left, and before the answer to its start.
     fn end_a_review_without_an_answer(&mut self) -> Ticket {
         self.ask(A, "review/start", json!({ "threadId": "t", "delivery": "detached" }));
