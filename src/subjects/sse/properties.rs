@@ -55,7 +55,7 @@ story_properties! {
     "positions_follow" as gaps::positions_follow, gaps::POSITIONS_FOLLOW:
         "a user receives each event once and in order, and learns of each position that is left out";
     "hold_is_lossless" as gaps::hold_is_lossless, gaps::HOLD_IS_LOSSLESS:
-        "a command that may wait for its client loses nothing if the client is back in time";
+        "a command that may wait for its client loses nothing while the client takes bytes, or if it is back in time";
     "server_keeps_the_protocol" as server::server_keeps_the_protocol, server::SERVER_KEEPS_THE_PROTOCOL:
         "a stream has no hole, no repetition, and no clean end before the ending of its command";
     "success_has_an_ending" as asked::success_has_an_ending, asked::SUCCESS_HAS_AN_ENDING:

@@ -37,7 +37,7 @@ const POLL: Duration = Duration::from_millis(500);
 const PAGE: Duration = Duration::from_millis(50);
 
 /// How long a user reads the pages of logs that are there, after its wait is over.
-const READS: Duration = Duration::from_secs(5);
+pub(super) const READS: Duration = Duration::from_secs(5);
 
 /// How long a user that leaves waits before it asks again.
 const SOON: Duration = Duration::from_millis(300);

@@ -84,6 +84,8 @@
 //! | `FailedFollowersGoOn` | a follower that has failed tries again when its user asks again |
 //! | `CallsAreSigns` | each call of the user counts as a sign of life of the connection |
 //! | `RequestsHaveTheBudget` | a single request has the time of the whole budget for its answer |
+//! | `FirstPieceIsTheRefusal` | the first piece of a refusal counts as the whole of it |
+//! | `UnansweredStartsDidNotRun` | a start that has no answer in time counts as one that did not run |
 
 use reknit_seams::Env;
 use reknit_seams::net::Endpoint;

@@ -211,11 +211,14 @@ impl Command {
     pub(super) fn detach(&mut self, generation: u64) -> bool {
         let released = self.holder.release(generation);
         let own = released.is_some();
+        // The bug: a stream that has brought nothing is none that a command can lose.
+        let is_unread = released.as_ref().is_some_and(|stream| stream.taken == 0)
+            && defect!(UnreadSessionRunsOn);
         // The bug: the late end of an old stream forgets that a newer one is lost.
         let lost = self.lost.take().filter(|_| !defect!(OldEndForgetsTheLoss));
         self.lost = released.or(lost);
         let ends = self.is_bound() && self.runs() && !defect!(SessionCommandOutlivesStream);
-        self.interrupted |= own && ends;
+        self.interrupted |= own && ends && !is_unread;
         if !own && defect!(StaleCloseDetaches) {
             self.holder.release(self.holder.generation());
         }
@@ -299,6 +302,10 @@ impl Command {
                     logs.next += 1;
                 }
                 Following::Event(_) => logs.next += 1,
+                // The bug: output that does not fill an answer waits for more.
+                Following::Nothing if logs.output.len() < most && defect!(LogsWaitForMore) => {
+                    return Ok(Logs { gap: None, output: Vec::new(), next: cursor.after });
+                }
                 Following::Nothing | Following::End => return Ok(logs),
             }
         }
@@ -331,7 +338,8 @@ impl Command {
         // The bug: the time does not count from the last progress of the stream.
         let since = match defect!(HoldCountsFromTheStart) {
             true => self.started_at,
-            false => stream.link.progress(),
+            // The bug: it counts from the beginning of the stream.
+            false => self.defects.hold_begins().unwrap_or_else(|| stream.link.progress()),
         };
         waits.then(|| since + hold)
     }

@@ -124,8 +124,11 @@
 //! | – | `OpenErrorsAreLost` | the last line of the standard error is lost if it has no end, and another process holds the pipe |
 //! | – | `DeletedSessionsCount` | a session that was deleted does not give its place back |
 //! | – | `StartsAreWholeSeconds` | the state of a command names the second in which it started, not the millisecond |
+//! | – | `HoldCountsFromTheAttachment` | the time that output waits for its client counts from the beginning of the stream |
+//! | – | `LogsWaitForMore` | output that does not fill an answer with logs is not in it while its command runs |
+//! | – | `UnreadSessionRunsOn` | a command of a session does not end with a stream that has brought nothing |
 //!
-//! The branch of execd has all of them except B, the last 75, and `CommandDiesWithConnection`,
+//! The branch of execd has all of them except B, the last 78, and `CommandDiesWithConnection`,
 //! `NewestAlwaysWins` and `StaleCloseDetaches`.
 
 use std::sync::Arc;

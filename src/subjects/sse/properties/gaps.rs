@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
+use super::followers::reads_at_once;
 use super::server::BUFFERS;
-use crate::history::{Content, ProcessOutcome, Time};
+use crate::history::{Content, EventKind, ProcessOutcome, Time};
 use crate::property::Violation;
 use crate::property::violation::{fields, kinds};
+use crate::schedule::Fault;
+use crate::subjects::judging::{host, judged};
 use crate::subjects::sse::names::OVERHEAD;
 use crate::subjects::sse::notes::{SeenEvents, SseNote};
-use crate::subjects::sse::story::{Process, Question, Story};
+use crate::subjects::sse::story::{Process, Question, Story, pipe};
 use crate::subjects::sse::tables::is_execd;
 use reknit_sse::wire::Gap;
 
@@ -32,6 +35,7 @@ kinds! {
     pub(super) HOLD_IS_LOSSLESS;
     LOST = "lost": "{subject:}{on} saw a gap, although it had received something at {before}, and the command waits for {hold} {moment}";
     LOST_WHILE_AWAY = "lost-while-away": "{subject:}{on} lost the event that was printed at {printed}, after its stream was over at {over}, although it had received one of {before}, and the command waits for {hold} {moment}";
+    LOST_IN_PROGRESS = "lost-in-progress": "{subject:}{on} saw a gap in a stream that was never without progress for longer than {quiet} since {opened}, and the command waits for {hold} {moment}";
 }
 
 /// The output of a process as events.
@@ -171,8 +175,88 @@ pub(super) fn hold_is_lossless(story: &Story<'_>) -> Vec<Violation> {
             _ => None,
         })?;
         lost_while_away(story, (*on, *record), at, after, gap)
+            .or_else(|| lost_in_progress(story, (*on, *record), at, after, gap))
     }));
     found
+}
+
+/// Judges the first gap of a host, whose user had everything up to event `after`: an event that goes while its
+/// stream is attached goes only after a whole hold without progress. Until then, either the stream has taken all
+/// events, and sends a sign of life at each heartbeat, or its connection has no room. In the second case, each byte
+/// that arrives at the client makes room, and the stream makes progress.
+fn lost_in_progress(
+    story: &Story<'_>,
+    (on, record): (&str, &str),
+    at: Time,
+    after: u64,
+    gap: Gap,
+) -> Option<Violation> {
+    let (process, hold) = (story.processes.get(record)?, story.server.hold);
+    // A user that reads at once has each byte when it arrives.
+    let is_judged = process.launched.len() == 1
+        && story.is_prompt(at)
+        && story.cx.plan.puppets.is_empty()
+        && reads_at_once(story, on)
+        && only_slows(story, at)
+        && !is_execd(&story.cx.plan.defects);
+    story.only_follower(on, at).filter(|follower| follower.record == record && is_judged)?;
+    let events = Events::of(process, story.server.line_bytes);
+    let gone = gone_for_the_ending(story, process, &events, at);
+    gap.last.checked_sub(gone).filter(|last| *last > after)?;
+    // Only the newest connection can have brought the gap. It had brought events before, so the lost ones were there
+    // when the stream was attached, or came later.
+    let opened = story.followers_conns(on).map(|conn| conn.opened).filter(|open| *open <= at);
+    let opened = opened.max()?;
+    let mut quiet = Duration::ZERO;
+    let (mut last, mut has_events) = (opened, false);
+    for time in received(story, on, record).filter(|time| (opened..at).contains(time)) {
+        has_events |= time > opened;
+        quiet = quiet.max(time.since(last));
+        last = time;
+    }
+    quiet = quiet.max(at.since(last));
+    // An acknowledgement is on its way for a moment.
+    let slack = story.server.heartbeat + story.cx.plan.latency.1 * 2 + Duration::from_secs(1);
+    let data = fields! { on, quiet: Time::from(quiet), opened, hold: Time::from(hold) };
+    (has_events && quiet + slack < hold)
+        .then(|| Violation::new("hold_is_lossless", record, at, &LOST_IN_PROGRESS, data))
+}
+
+/// Returns when the users of a host received output of a command, in order.
+fn received(story: &Story<'_>, on: &str, record: &str) -> impl Iterator<Item = Time> {
+    let own = judged(story.cx).filter(move |event| host(event) == on);
+    own.filter_map(move |event| {
+        let EventKind::Delivered { stream, .. } = &event.what else { return None };
+        pipe(stream).filter(|(of, _)| *of == record).map(|_| event.at)
+    })
+}
+
+/// Whether each fault until a time leaves the acknowledgements of a connection as fast as before, or ends the
+/// connection.
+fn only_slows(story: &Story<'_>, until: Time) -> bool {
+    let mut events = judged(story.cx).take_while(|event| event.at <= until);
+    events.all(|event| match &event.what {
+        EventKind::FaultBegan { what, .. } => match &**what {
+            Fault::Slow(slow) => slow.by.latency.is_none_or(|more| more <= CLOSE),
+            Fault::Cut(_) | Fault::CutAfter(_) | Fault::Reset(_) | Fault::Refuse(_) => true,
+            _ => false,
+        },
+        _ => true,
+    })
+}
+
+/// Returns how many outputs the ending of a process removes from its log until a time, at most. The ending does not
+/// wait. Output leaves room for it, unless the log is too small for two events.
+fn gone_for_the_ending(
+    story: &Story<'_>,
+    process: &Process<'_>,
+    events: &Events<'_>,
+    until: Time,
+) -> u64 {
+    let is_small = story.server.retained_events < 2
+        || events.heaviest() + OVERHEAD > story.server.retained_bytes as u64;
+    let has_ended = process.ended.is_some_and(|(ended, _)| ended <= until);
+    u64::from(is_small && has_ended)
 }
 
 /// Judges the first gap of a host, whose user had everything up to event `after`. Whatever the buffers of a
@@ -207,11 +291,7 @@ fn lost_while_away(
     let (_, lost) = conns.split_last()?;
     let over = lost.iter().map(|conn| conn.over.1).collect::<Option<Vec<_>>>()?;
     let over = over.into_iter().max()?;
-    // The ending does not wait. Output leaves room for it, unless the log is too small for two events.
-    let is_small = story.server.retained_events < 2
-        || events.heaviest() + OVERHEAD > story.server.retained_bytes as u64;
-    let has_ended = process.ended.is_some_and(|(ended, _)| ended <= at);
-    let gone = u64::from(is_small && has_ended);
+    let gone = gone_for_the_ending(story, process, &events, at);
     let last = gap.last.checked_sub(gone).filter(|last| *last > after)?;
     let ((printed, _), (before, _)) = (events.only(last)?, events.only(after)?);
     let is_lost = printed > over + CLOSE && at + CLOSE < before + hold;

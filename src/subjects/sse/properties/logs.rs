@@ -1,6 +1,7 @@
 //! The logs of commands in the background.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use super::asked::process;
 use super::gaps::{Events, may_drop};
@@ -10,12 +11,14 @@ use crate::property::{Violation, ViolationFields, ViolationKind};
 use crate::subjects::judging::has_puppet;
 use crate::subjects::sse::notes::SeenLogs;
 use crate::subjects::sse::operations::SseOperation;
+use crate::subjects::sse::requests::READS;
 use crate::subjects::sse::story::{Process, Question, Story};
 
 kinds! {
     pub(super) LOGS_ARE_TRUE;
     OTHER_TEXT = "other-text": "{subject:}the logs are not what the process printed {moment}";
     NOT_WHOLE = "not-whole": "{subject:}the logs end after {read} bytes, but the process printed {printed} {moment}";
+    BEHIND = "behind": "{subject:}the user read the logs until there was nothing new, and they end after {read} bytes, but the process had printed {printed} before {since} {moment}";
     RETAINED = "retained": "{subject:}the logs have a gap up to event {last}, but the server still had to have that event {moment}";
     NEVER_WAS = "never-was": "{subject:}the logs have a gap up to event {last}, but there were only {events} events {moment}";
     NO_RUN = "no-run": "{subject:}the cursor after a part of the logs names no run {moment}";
@@ -39,7 +42,9 @@ pub(super) fn logs_are_true(story: &Story<'_>) -> Vec<Violation> {
         if !logs.has_run && !has_puppet(story.cx) {
             return violation(&NO_RUN, fields! {});
         }
-        let (kind, data) = untrue(story, question, process(story, question)?, logs, at)?;
+        let process = process(story, question)?;
+        let untrue = untrue(story, question, process, logs, at);
+        let (kind, data) = untrue.or_else(|| behind(story, question, process, logs, at))?;
         violation(kind, data)
     });
     wrong.collect()
@@ -86,6 +91,41 @@ fn untrue(
     let is_whole = logs.whole && process.ended.is_some() && is_kept;
     let (read, printed) = (logs.output.len(), printed.len());
     (is_whole && read != printed).then(|| (&NOT_WHOLE, fields! { read, printed }))
+}
+
+/// How long the server may take to put output into the log.
+const LEARNS: Duration = Duration::from_secs(1);
+
+/// Judges the logs of a command that runs: their user asks again and again until an answer brings nothing new.
+/// Then the logs have all that was printed before.
+fn behind(
+    story: &Story<'_>,
+    question: &Question<'_>,
+    process: &Process<'_>,
+    logs: &SeenLogs,
+    at: Time,
+) -> Option<(&'static ViolationKind, ViolationFields)> {
+    let SseOperation::Logs { wait, .. } = &question.operation else { return None };
+    // A user with too many pages to read stops before the last one.
+    let may_have_stopped = at >= question.asked + wait.0 + READS;
+    // The last two requests were the last page and the state. Without a fault, each takes a connection and an
+    // answer.
+    let is_calm = story.first_fault.is_none_or(|fault| fault > at);
+    let since = at.before(story.cx.plan.latency.1 * 10 + LEARNS);
+    // The server does not keep what is printed after the end.
+    let ran = process.ended.is_none_or(|(ended, _)| ended > since);
+    // Output may wait for a stream with a hold, and a gap leaves out a part of the text.
+    let is_judged = story.server.hold.is_zero() && logs.gaps.is_empty() && !has_puppet(story.cx);
+    if logs.whole || may_have_stopped || !is_calm || !ran || !is_judged {
+        return None;
+    }
+    // A line without an end may have more bytes to come.
+    let is_there =
+        |(printed, line): &&(Time, &Content)| *printed < since && line.whole().ends_with(b"\n");
+    let lines = process.lines.iter().flatten().filter(is_there);
+    let printed = lines.map(|(_, line)| line.len()).sum::<usize>();
+    let read = logs.output.len();
+    (read < printed).then(|| (&BEHIND, fields! { read, printed, since }))
 }
 
 /// Whether a text has first lines of both pipes, each in its order, and nothing else.

@@ -35,20 +35,41 @@ pub(super) fn refusals_are_true(story: &Story<'_>) -> Vec<Violation> {
         return Vec::new();
     }
     let of_questions = story.questions.iter().filter_map(|question| untrue(story, question));
-    of_questions.chain(superseded(story)).collect()
+    of_questions.chain(refused_streams(story)).collect()
 }
 
-/// Returns the streams that failed because of a later attempt of their own follower, which makes one attempt at a
-/// time.
-fn superseded(story: &Story<'_>) -> impl Iterator<Item = Violation> {
+/// Returns the streams that failed because of a refusal for which there is no reason: also because of a later
+/// attempt of their own follower, which makes one attempt at a time.
+fn refused_streams(story: &Story<'_>) -> impl Iterator<Item = Violation> {
     let has_puppet = has_puppet(story.cx);
-    let failures = story.failures.iter().filter(move |_| !has_puppet);
-    failures.filter_map(|(at, _, of, why)| {
-        let Failure::Refused(refused) = &why.downcast_ref::<SseFailure>()?.0 else { return None };
+    let failures = story.failures.iter();
+    let failures = failures.map(|(at, _, of, why)| (*at, *of, why.downcast_ref::<SseFailure>()));
+    // After a gap, the history has only notes of what the user receives.
+    let noted = story.notes.iter().flat_map(|((_, of), notes)| {
+        notes.iter().filter_map(|(at, note)| match note {
+            SseNote::Failed(why) => Some((*at, *of, Some(why))),
+            _ => None,
+        })
+    });
+    let all = failures.chain(noted).filter(move |_| !has_puppet);
+    all.filter_map(|(at, of, why)| {
+        let Failure::Refused(refused) = &why?.0 else { return None };
+        // `conflict_is_true` judges another reader.
+        let is_known = refused.code == "STREAM_ACTIVE" || refused.code.starts_with("CURSOR_");
         let data = fields! { why: refused.to_string() };
-        (refused.code == "STREAM_SUPERSEDED")
-            .then(|| Violation::new("refusals_are_true", *of, *at, &UNEXPECTED, data))
+        (!is_known).then(|| Violation::new("refusals_are_true", of, at, &UNEXPECTED, data))
     })
+}
+
+/// Whether the product's client sends the request of a question, as its only one.
+fn is_single(question: &Question<'_>) -> bool {
+    matches!(
+        question.operation,
+        SseOperation::Status(_)
+            | SseOperation::Interrupt(_)
+            | SseOperation::InterruptSession { .. }
+            | SseOperation::Logs { .. }
+    )
 }
 
 fn untrue(story: &Story<'_>, question: &Question<'_>) -> Option<Violation> {
@@ -56,6 +77,14 @@ fn untrue(story: &Story<'_>, question: &Question<'_>) -> Option<Violation> {
     let violation =
         |kind, data| Some(Violation::new("refusals_are_true", question.call, at, kind, data));
     let refusal = answer.refusal::<SeenRefusal>();
+    // The server names each of its refusals. If the connection breaks before the name, the answer is lost, and the
+    // client says so.
+    if let Some(seen) = refusal.filter(|seen| seen.code.is_empty())
+        && is_single(question)
+        && !has_puppet(story.cx)
+    {
+        return violation(&UNEXPECTED, fields! { why: seen.to_string() });
+    }
     match &question.operation {
         SseOperation::Wrong { request, .. } => {
             let (status, code) = expected(story, question, *request, at)?;

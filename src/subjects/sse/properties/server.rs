@@ -340,10 +340,10 @@ pub(super) fn ends_when_asked(story: &Story<'_>) -> Vec<Violation> {
                 (&OVER_TIME, launched, limit.0)
             }
             (SseOperation::Session { .. }, _) => {
-                // Its stream is there before its first output.
-                let lines = process.lines.iter().filter_map(|pipe| pipe.first());
-                let printed = lines.map(|(at, _)| *at).min()?;
-                (&LOST_STREAM, last_connection_over(story, question.host, printed)?, grace)
+                // Its request came before its launch, and the connection of the request is the only reader that
+                // it can have: the command ends with it, also if that connection never had its stream.
+                let over = last_connection_over(story, question.host, launched)?;
+                (&LOST_STREAM, over.max(launched), grace)
             }
             _ => return None,
         };

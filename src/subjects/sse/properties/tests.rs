@@ -479,3 +479,23 @@ fn only_another_reader_is_in_the_way_of_a_follower() {
     holds(&stream("STREAM_ACTIVE"), judged);
     holds(&stream("STREAM_SUPERSEDED").puppet("server"), judged);
 }
+
+#[test]
+fn a_refusal_that_ends_a_follower_has_a_name() {
+    let judged = refusals::refusals_are_true;
+    let nameless = || {
+        let (code, message) = (String::new(), String::new());
+        SseFailure(Failure::Refused(Refused { status: 409, code, message, no_effect: false }))
+    };
+    let stream = || started().failed_stream("p1", 2_100, nameless());
+    breaks(&stream(), judged, "the server refused the request");
+    holds(&stream().puppet("server"), judged);
+    let after_a_gap = notes(started(), 2_100, SseNote::Failed(nameless()));
+    breaks(&after_a_gap, judged, "the server refused the request");
+    let single = |code: &str| {
+        let seen = SeenRefusal { status: 404, code: code.to_owned() };
+        asks(started(), 2_000, "status").answered(2, 2_100, Answer::Refused(seen.into()))
+    };
+    breaks(&single(""), judged, "the server refused the request");
+    holds(&single("COMMAND_NOT_FOUND"), judged);
+}

@@ -70,6 +70,9 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("OpenErrorsAreLost", "open-errors-are-lost", &["output_is_whole"], "the last line of the standard error is lost if it has no end, and a process that the command has left behind holds the pipe", "derived from facts, C"),
     defect("DeletedSessionsCount", "deleted-sessions-count", &["sessions_are_bounded"], "a session that was deleted does not give its place back", "derived from facts, J"),
     defect("StartsAreWholeSeconds", "starts-are-whole-seconds", &["status_is_true"], "the state of a command names the second in which it started, not the millisecond", "derived from facts, 3.5"),
+    defect("HoldCountsFromTheAttachment", "hold-counts-from-the-attachment", &["hold_is_lossless"], "the time that output waits for its client counts from the beginning of the stream, although the stream makes progress", "derived from facts, H"),
+    defect("LogsWaitForMore", "logs-wait-for-more", &["logs_are_true"], "output that does not fill an answer with logs is not in it while its command runs", "derived"),
+    defect("UnreadSessionRunsOn", "unread-session-runs-on", &["ends_when_asked"], "a command of a session does not end with its stream if the stream has brought nothing", "derived from facts, H"),
     // The requests, for server and client.
     defect("ListsAreObjects", "lists-are-objects", &["refusals_are_true"], "a start whose body is a list is accepted", "derived"),
     defect("ZerosAreText", "zeros-are-text", &["refusals_are_true"], "a start whose texts contain a zero character is accepted", "derived"),
@@ -174,6 +177,8 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("FailedFollowersGoOn", "failed-followers-go-on", &["outcomes_stay"], "a follower that has failed tries again when its user asks again", "derived"),
     defect("CallsAreSigns", "calls-are-signs", &["deadlines_hold"], "each call of the user counts as a sign of life of the connection", "derived from facts, 3.9"),
     defect("RequestsHaveTheBudget", "requests-have-the-budget", &["deadlines_hold"], "a single request has the time of the whole budget for its answer", "derived from facts, 3.7"),
+    defect("FirstPieceIsTheRefusal", "first-piece-is-the-refusal", &["refusals_are_true"], "a client takes the first piece of a refusal for the whole of it", "derived from facts, 3.7"),
+    defect("UnansweredStartsDidNotRun", "unanswered-starts-did-not-run", &["at_most_once"], "a start that has no answer in time counts as one that did not run", "derived from facts, G"),
 ];
 
 /// The seeded bugs with which a server behaves as the branch of execd does. Its leak (J) is left out:

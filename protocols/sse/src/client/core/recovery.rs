@@ -157,6 +157,8 @@ impl Core {
 fn may_have_run(loss: &Loss) -> bool {
     match loss {
         Loss::NotConnected => false,
+        // The bug: a server that does not answer in time has not received the start.
+        Loss::OpenTimeout => !defect!(UnansweredStartsDidNotRun),
         Loss::Refused(refused) => !refused.no_effect && !defect!(ProxyRefusalsHaveNoEffect),
         _ => true,
     }

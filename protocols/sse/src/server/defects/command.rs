@@ -47,14 +47,19 @@ impl CommandDefects {
 
     /// A stream is attached.
     pub(super) fn attached(&mut self, now: Instant) {
-        if defect!(TakeoverCountsFromTheAttachment) {
+        if defect!(TakeoverCountsFromTheAttachment) || defect!(HoldCountsFromTheAttachment) {
             self.attached_at = Some(now);
         }
     }
 
     /// Returns since when a stream counts as one without progress, if that is not its last progress.
     pub(super) fn attached_at(&self) -> Option<Instant> {
-        self.attached_at
+        self.attached_at.filter(|_| defect!(TakeoverCountsFromTheAttachment))
+    }
+
+    /// Returns since when output waits for a stream, if that is not its last progress.
+    pub(super) fn hold_begins(&self) -> Option<Instant> {
+        self.attached_at.filter(|_| defect!(HoldCountsFromTheAttachment))
     }
 
     /// The command counts as finished, and its ending follows later.

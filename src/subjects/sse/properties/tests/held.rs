@@ -66,3 +66,35 @@ fn another_stream_may_have_taken_what_is_lost() {
     let of_two = away(2, &[2_500]).produced("p1/stderr", 1_200, "c\n");
     holds(&of_two, hold_is_lossless);
 }
+
+/// The client receives a line at each of these times over one connection, which brings a gap at 8 s.
+fn in_progress(received: &[u64]) -> ScriptedRun {
+    let first = started().conn(1, 115, None);
+    let lines = received.iter().fold(first, |run, ms| run.delivered("p1/stdout", *ms, "a\n"));
+    let gap = SseNote::Gap { after: 4, gap: Gap { first: 5, last: 6 } };
+    let mut run = notes(lines, 8_000, gap);
+    let limits = &mut run.plan.limits;
+    limits.set("server.hold", LimitValue::Duration(Duration::from_secs(5)));
+    limits.set("server.heartbeat", LimitValue::Duration(Duration::from_secs(1)));
+    run
+}
+
+#[test]
+fn a_stream_that_makes_progress_loses_nothing() {
+    let steady = || in_progress(&[1_100, 3_000, 5_000, 7_000]);
+    let lost = "that was never without progress for longer than 2.000 s since 0.115 s";
+    breaks(&steady(), hold_is_lossless, lost);
+    holds(&in_progress(&[1_100, 3_000, 7_000]), hold_is_lossless);
+    holds(&in_progress(&[1_100, 3_000]), hold_is_lossless);
+    // A gap before the first event may be older than the stream.
+    let mut new = in_progress(&[]);
+    new.plan.limits.set("server.hold", LimitValue::Duration(Duration::from_secs(20)));
+    holds(&new, hold_is_lossless);
+    // A narrow link acknowledges what it brings. With a longer way, the acknowledgements stay away for a moment.
+    breaks(&steady().narrowed(2_000, 9_000), hold_is_lossless, lost);
+    holds(&steady().delayed(2_000, Some(9_000), 100), hold_is_lossless);
+    // Without a sign of life, a stream that has taken all events makes no progress.
+    let mut rare = steady();
+    rare.plan.limits.set("server.heartbeat", LimitValue::Duration(Duration::from_secs(3)));
+    holds(&rare, hold_is_lossless);
+}

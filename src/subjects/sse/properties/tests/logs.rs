@@ -82,3 +82,30 @@ fn the_lines_of_each_pipe_are_in_order() {
     let open = seen(both().produced("p1/stdout", 1_400, "d"), logs());
     breaks(&open, logs_are_true, "end after 2 bytes");
 }
+
+#[test]
+fn the_logs_of_a_command_that_runs_have_what_it_printed() {
+    // The user asked from 2 s on, and stopped when an answer brought nothing new.
+    let at = |ms, output: &str, runs: bool| {
+        let run = history()
+            .asked_as(1, 100, Class::Durable, "run", r#"{"process":"p1","background":true}"#)
+            .effect(1, 110, "p1")
+            .produced("p1/stdout", 1_000, "a\n");
+        let run = if runs { run } else { run.ended("p1", 1_500, ProcessOutcome::Exit(0)) };
+        let fields = r#"{"process":"p1","wait":"1s"}"#;
+        let asked = run.asked_as(2, 2_000, Class::InFlight, "logs", fields);
+        let seen = SeenLogs { output: output.to_owned(), whole: false, ..logs() };
+        asked.answered(2, ms, Answer::Done(seen.into()))
+    };
+    breaks(&at(4_000, "", true), logs_are_true, "end after 0 bytes, but the process had printed 2");
+    holds(&at(4_000, "a\n", true), logs_are_true);
+    // The server may still have to read the line.
+    holds(&at(2_000, "", true), logs_are_true);
+    // The user may have had too many pages to read.
+    holds(&at(8_000, "", true), logs_are_true);
+    holds(&at(4_000, "", false), logs_are_true);
+    holds(&at(4_000, "", true).kills(3_000, 3_500), logs_are_true);
+    let mut waits = at(4_000, "", true);
+    waits.plan.limits.set("server.hold", LimitValue::Duration(Duration::from_secs(1)));
+    holds(&waits, logs_are_true);
+}

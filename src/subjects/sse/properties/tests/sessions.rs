@@ -95,3 +95,20 @@ fn no_more_sessions_exist_than_the_limit_says() {
     let restarted = first().died("server", 1_000).started("server", 1_100);
     holds(&second(restarted), sessions_are_bounded);
 }
+
+#[test]
+fn a_session_command_ends_with_the_connection_of_its_request() {
+    let run = || runs_in_session(history().attempt(1, 50), 1, 100, RECORD);
+    // The command has printed nothing.
+    let lost = || {
+        let (conn, side, how) = (ConnIndex(0), Side::Server, ConnEnd::Closed);
+        run().user(2_000, EventKind::ConnOver { conn, side, how })
+    };
+    let ended = |ms| lost().ended(RECORD, ms, ProcessOutcome::Signal(15)).end(60_000);
+    let judged = server::ends_when_asked;
+    let late = "was over at 2.000 s, but its process had not ended (at 3.000 s)";
+    breaks(&lost().end(60_000), judged, late);
+    breaks(&ended(3_001), judged, late);
+    holds(&ended(3_000), judged);
+    holds(&run().end(60_000), judged);
+}

@@ -244,3 +244,16 @@ fn progress_does_not_shorten_the_pauses() {
     };
     compare("PausesOutliveProgress", story, "0ns", "100ms");
 }
+
+#[test]
+fn a_start_without_an_answer_in_time_did_not_run() {
+    let story = |play: &mut Play| {
+        play.step();
+        play.core.lost(Loss::OpenTimeout, play.now);
+        play.sleep(SECOND);
+        let Step::Open(order) = play.core.step(play.now) else { return "wait".to_owned() };
+        order.repeats.map_or("is new", |_| "is repeated").to_owned()
+    };
+    let start = || Play::start(Dialect::Reknit);
+    compare_with("UnansweredStartsDidNotRun", start, story, "is repeated", "is new");
+}

@@ -148,6 +148,12 @@ fn a_command_outlives_its_session_or_its_stream() {
 }
 
 #[test]
+fn a_command_outlives_a_stream_that_has_brought_nothing() {
+    let lost = || signals_of_a_session(false);
+    compare("UnreadSessionRunsOn", lost, "[15]", "[]");
+}
+
+#[test]
 fn a_session_runs_a_second_command_beside_a_lost_one() {
     let story = || async {
         let world = world().await;

@@ -356,3 +356,37 @@ fn the_ending_has_no_room_in_the_log() {
     let good = "1 a, 2 b, 3 Exited(0), Clean";
     compare("EndingHasNoRoom", story, good, "gap 1..=1, 2 b, 3 Exited(0), Clean");
 }
+
+#[test]
+fn output_waits_for_a_time_from_the_beginning_of_its_stream() {
+    let story = || async {
+        let (hold, retained_events) = (5 * SECOND, 1);
+        let limits = ServerLimits { hold, retained_events, ..Default::default() };
+        let world = World::new(limits).await;
+        let stream = world.start().await;
+        // The signs of life of the stream are progress.
+        sleep(10 * SECOND).await;
+        stream.close();
+        sleep(SECOND).await;
+        world.machine.prints(0, "a\nb\n").await;
+        rest(&mut world.resume(0, None).await).await
+    };
+    let (good, bad) = ("1 a, 2 b, Open", "gap 1..=1, 2 b, Open");
+    compare("HoldCountsFromTheAttachment", story, good, bad);
+}
+
+#[test]
+fn logs_wait_until_they_fill_an_answer() {
+    let story = || async {
+        let world = world().await;
+        let background = r#"{"operation_id":"c","command":"run","background":true}"#;
+        world.send("POST /command", &[], background).await.read().await;
+        sleep(SECOND).await;
+        world.machine.prints(0, "a\n").await;
+        let running = world.send("GET /command/c/logs", &[], "").await.text().await;
+        world.machine.exits(0, Exit::Code(0)).await;
+        let ended = world.send("GET /command/c/logs", &[], "").await.text().await;
+        format!("{running:?} {ended:?}")
+    };
+    compare("LogsWaitForMore", story, r#""a\n" "a\n""#, r#""" "a\n""#);
+}
