@@ -99,13 +99,20 @@ impl Pool {
         workers: &mut [Arc<Slot>],
         state: &PoolState<T, R>,
     ) -> Message<R> {
+        let tick = self.patience / 4;
         loop {
-            match collected.recv_timeout(self.patience / 4) {
+            let begun = now();
+            match collected.recv_timeout(tick) {
                 Ok(message) => return message,
                 Err(RecvTimeoutError::Disconnected) => {
                     unreachable!("the state of the pool holds a sender")
                 }
                 Err(RecvTimeoutError::Timeout) => {}
+            }
+            // The machine stood still, and the workers with it: they get their time again.
+            if stood_still(tick, begun.elapsed()) {
+                workers.iter().for_each(|slot| slot.pulse());
+                continue;
             }
             for slot in workers.iter_mut() {
                 if let Some(n) = slot.stuck(self.patience) {
@@ -116,6 +123,12 @@ impl Pool {
             }
         }
     }
+}
+
+/// Whether a wait of one tick took so long that the whole machine must have stood still, as a virtual
+/// machine does that is paused.
+fn stood_still(tick: Duration, waited: Duration) -> bool {
+    waited > tick * 2
 }
 
 /// Reports that this worker is alive, and restarts its patience timer. Does nothing on a thread
@@ -337,6 +350,13 @@ mod tests {
             n
         });
         assert_eq!(results, [Ok(0), Err(MissingResult::Stuck(patience)), Ok(2), Ok(3)]);
+    }
+
+    #[test]
+    fn a_machine_that_stands_still_proves_nothing() {
+        let tick = Duration::from_secs(1);
+        assert!(!stood_still(tick, tick * 2));
+        assert!(stood_still(tick, tick * 2 + Duration::from_millis(1)));
     }
 
     #[test]
