@@ -259,9 +259,9 @@ fn gone_for_the_ending(
     u64::from(is_small && has_ended)
 }
 
-/// Judges the first gap of a host, whose user had everything up to event `after`. Whatever the buffers of a
-/// lost connection held, output that was printed later is none of it. It waits for the next stream until the
-/// hold is over. The hold counts from the last progress of the lost stream, or from a later beginning of a
+/// Judges the first gap of a host, whose user had everything up to event `after`. The buffers of a lost
+/// connection hold no output that was printed later. Such output waits for the next stream until the hold is
+/// over. The hold counts from the last progress of the lost stream, or from a later beginning of a
 /// stream: at least from the output that the user received.
 fn lost_while_away(
     story: &Story<'_>,
