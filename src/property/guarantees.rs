@@ -59,6 +59,10 @@ pub struct Guarantees {
     ///
     /// Read by `justified_failure`.
     pub reads: fn(&str, &[&Operation], &Operation) -> Option<Stream>,
+    /// The hosts that read a stream which their users have given up, or never opened. Default: none.
+    ///
+    /// Read by `justified_failure`.
+    pub also_reads: fn(&CheckContext<'_>, &Stream) -> Vec<ReadingHost>,
     /// Whether an operation or a stream depends on a thing or a producer of the outside world.
     /// Default: if one of the fields of the operation, or the stream, has its name.
     ///
@@ -240,6 +244,7 @@ impl Guarantees {
             attempt: Duration::ZERO,
             takeover: Duration::ZERO,
             reads: |_, _, _| None,
+            also_reads: |_, _| Vec::new(),
             depends: |_, dependent, thing| dependent.names(thing.name()),
             held: |_, _, _| false,
             call_wait: Duration::ZERO,
@@ -317,6 +322,17 @@ impl Retention {
         let pieces = items + self.piece.map_or(0, |piece| bytes / piece);
         self.items.is_some_and(|most| pieces > most) || self.bytes.is_some_and(|most| bytes > most)
     }
+}
+
+/// The interval in which a host reads a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadingHost {
+    /// The host.
+    pub host: String,
+    /// When it began to read.
+    pub from: Time,
+    /// When it stopped, or may have stopped.
+    pub to: Time,
 }
 
 /// The number of requests that one client has in flight at most.

@@ -8,8 +8,9 @@
 //! - (a) From `t` − recovery to `t`, its path had a fault and no fault-free interval of length `A`.
 //!   If the longest such interval is between `A` and 2 `A`, either outcome is correct: the failure
 //!   is [`inconclusive`]. If readers [exclude each other](super::Guarantees::takeover), its user may
-//!   have to wait for that long after the opening, the last sign of life, or the start of a fault:
-//!   the time of it in which a user of another host reads the stream is not fault-free.
+//!   have to wait for that long after the opening or its last item, the last sign of life of its path,
+//!   or the start of a fault: the time of it in which a user of another host reads the stream is not
+//!   fault-free.
 //! - (b) Beyond the data that its user had, more was produced than is retained, and either its path
 //!   had a fault, or that much data had been produced before the opening, or its user is slow (it
 //!   reads with pauses, or late) and the protocol does not [slow the producer down for
@@ -271,10 +272,15 @@ impl FailureSite<'_> {
         if guarantees.takeover.is_zero() {
             return Vec::new();
         }
-        let last = self.asked().max(contact.unwrap_or(Time::ZERO));
+        // The last sign of life of the path may belong to another stream.
+        let own = self.last_item().unwrap_or(Time::ZERO).max(self.asked());
+        let last = own.max(contact.unwrap_or(Time::ZERO));
         let faults = path.fault_begins().filter(|began| *began > last);
-        let waits: Vec<_> =
-            std::iter::once(last).chain(faults).map(|at| (at, at + guarantees.takeover)).collect();
+        let waits: Vec<_> = [own, last]
+            .into_iter()
+            .chain(faults)
+            .map(|at| (at, at + guarantees.takeover))
+            .collect();
         let (host, streams) = match self.what {
             FailedItem::View(view) => (view.host, vec![view.stream.clone()]),
             FailedItem::Call(call) => (call.host, streams_read_by(facts, call)),
@@ -287,10 +293,23 @@ impl FailureSite<'_> {
             let ended = [ended, other.gave_up, other.orphaned].into_iter().flatten().min();
             Some((opened, ended.unwrap_or(NEVER)))
         });
-        let waited = held.flat_map(|(opened, ended)| {
+        let more = streams.iter().flat_map(|stream| (guarantees.also_reads)(&facts.cx, stream));
+        let more = more.filter(|other| other.host != host).map(|other| {
+            let downs = facts.downs.iter().filter(|down| down.host == other.host);
+            let downs = downs.map(|down| down.from).filter(|died| *died >= other.from);
+            (other.from, downs.fold(other.to, Time::min))
+        });
+        let waited = held.chain(more).flat_map(|(opened, ended)| {
             waits.iter().map(move |(from, to)| (opened.max(*from), ended.min(*to)))
         });
         waited.filter(|(from, to)| from < to).collect()
+    }
+
+    /// Returns when its user received the last item of the stream before the failure.
+    fn last_item(&self) -> Option<Time> {
+        let FailedItem::View(view) = self.what else { return None };
+        let before = view.delivered.iter().take_while(|item| item.index < self.index);
+        before.last().map(|item| item.at)
     }
 
     /// Evaluates (b) while the producer lives.

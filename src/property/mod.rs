@@ -39,7 +39,7 @@ pub mod violation;
 pub use context::{CheckContext, Property};
 pub use generic::{GENERIC, SAME_DIGEST, check, list};
 pub use guarantees::{
-    Dependent, Guarantees, InFlightLimit, Retention, SlowUsers, Thing, WorkBounds,
+    Dependent, Guarantees, InFlightLimit, ReadingHost, Retention, SlowUsers, Thing, WorkBounds,
 };
 pub use justified_failure::inconclusive;
 pub use no_panic::stuck;

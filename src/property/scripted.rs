@@ -57,6 +57,7 @@ fn guarantees() -> Guarantees {
         attempt: Duration::from_secs(5),
         takeover: Duration::ZERO,
         reads: |_, _, _| None,
+        also_reads: |_, _| Vec::new(),
         depends: Guarantees::default().depends,
         held: Guarantees::default().held,
         call_wait: Duration::ZERO,

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::history::{Answer, Class, Nature, Scope, Stream};
-use crate::property::{Retention, SlowUsers};
+use crate::history::{Answer, Class, Nature, Scope, Stream, Time};
+use crate::property::{ReadingHost, Retention, SlowUsers};
 use crate::schedule::{Conn, Fault, Learns, Operation, TrafficCount, faults};
 
 use super::super::scripted::{A, ScriptedRun, history};
@@ -804,6 +804,37 @@ fn another_reader_leaves_less_time_where_readers_exclude_each_other() {
     judged(&again(takeover, 31_000, 30_000), Is::Justified);
     judged(&again(takeover, 29_000, 20_000), Is::Unjustified);
     judged(&again(takeover, 29_000, 31_000), Is::Justified);
+    // An answer to another call of the same user ends no wait of a call.
+    let other = |waits_for: fn(&str, &[&Operation], &Operation) -> Option<Stream>| {
+        let run = history().guarantees(|guarantees| {
+            guarantees.takeover = Duration::from_secs(30);
+            guarantees.reads = waits_for;
+        });
+        let run = run.by("client2").opened("s1", 2, 0).completed("s1", 20_000, "exit 0");
+        let run = run.by("client").asked(7, 5_000).asked(6, 19_000).answered(6, 19_500, "1");
+        run.kills(20_500, 30_000).failed(7, 30_000, "lost")
+    };
+    judged(&other(|_, _, _| Some("s1".into())), Is::Justified);
+    judged(&other(|_, _, _| None), Is::Unjustified);
+    // The other user gave the stream up, but its client reads on, until its host dies.
+    let on = |reads_on, died| {
+        let run = history().guarantees(|guarantees| {
+            guarantees.takeover = Duration::from_secs(30);
+            if reads_on {
+                guarantees.also_reads = |_, stream| {
+                    assert_eq!(stream.to_string(), "s1");
+                    let (from, to) = (Time::ZERO, Time::from(Duration::from_secs(20)));
+                    vec![ReadingHost { host: "client2".to_owned(), from, to }]
+                };
+            }
+        });
+        let run = run.by("client2").opened("s1", 2, 0).gave_up(2, Some("s1"), 100);
+        let run = run.died("client2", died);
+        fails(run.by("client").opened("s1", 1, 5_000).kills(21_000, 31_000), 31_000)
+    };
+    judged(&on(true, 20_000), Is::Justified);
+    judged(&on(true, 10_000), Is::Unjustified);
+    judged(&on(false, 20_000), Is::Unjustified);
     // A call that opened nothing reads the stream that its operation names.
     let call = |stream: fn(&str, &[&Operation], &Operation) -> Option<Stream>| {
         let run = run(Duration::from_secs(30)).guarantees(|guarantees| guarantees.reads = stream);

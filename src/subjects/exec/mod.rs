@@ -166,6 +166,7 @@ impl Subject for Exec {
             attempt: client.connect_timeout + client.initialize_timeout,
             takeover: Duration::ZERO,
             reads: |_, _, _| None,
+            also_reads: Guarantees::default().also_reads,
             depends: Guarantees::default().depends,
             held: operations::is_held,
             call_wait: client.call_wait,

@@ -140,6 +140,7 @@ impl Subject for Sse {
             attempt: client.open_timeout.max(requests::PATIENCE),
             takeover: client.budget + server.takeover_after,
             reads: followed,
+            also_reads: properties::readers::also_reads,
             round_trips: 4, // SYN, the request, and a page more
             // An attempt that loses its packets can be silent for half of its duration, because TCP's
             // retransmission pauses double.

@@ -42,6 +42,7 @@ mod followers;
 mod gaps;
 mod held;
 mod logs;
+pub(super) mod readers;
 mod refusals;
 mod server;
 mod sessions;

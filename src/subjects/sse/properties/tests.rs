@@ -22,6 +22,7 @@ mod delivery;
 mod gone;
 mod held;
 mod logs;
+mod readers;
 mod sessions;
 mod streams;
 
