@@ -5,7 +5,7 @@
 //! removal as an effect without a call. A read answers a `FileContent`, which names the call that
 //! wrote it.
 //!
-//! `[file.NAME]` declares how long the first write to the file takes ([`FileSetup`]).
+//! `[file.NAME]` declares how long the first write to the file and its first read take ([`FileSetup`]).
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -38,6 +38,9 @@ pub const TABLE: &str = "file";
 pub struct FileSetup {
     /// How long the first write takes, because the disk hangs. The content changes at its end.
     pub hangs: WrittenDuration,
+    /// How long the first read takes, because the disk hangs. It returns the content at its end.
+    #[serde(skip_serializing_if = "WrittenDuration::is_zero")]
+    pub reads_hang: WrittenDuration,
     /// The target of a symbolic link that exists with this name from the start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub links_to: Option<PathBuf>,
@@ -53,11 +56,12 @@ pub(super) async fn create_links(files: &dyn Files, plan: &Plan) {
     }
 }
 
-/// Returns how long the first write to the file of an operation takes.
+/// Returns how long the first write to the file of an operation and its first read take together.
 pub(super) fn hangs(plan: &Plan, operation: &Operation) -> Duration {
     let file = operation.fields.get("file").and_then(|file| file.as_str());
     let setup: Option<FileSetup> = file.and_then(|file| plan.entry(TABLE, file));
-    setup.unwrap_or_default().hangs.0
+    let setup = setup.unwrap_or_default();
+    setup.hangs.0 + setup.reads_hang.0
 }
 
 /// The answer to a watch when its file has appeared.
@@ -140,23 +144,32 @@ pub(super) struct Recorded {
     files: Arc<dyn Files>,
     record: Recorder,
     plan: Arc<Plan>,
-    /// The files that were written.
-    written: Arc<Mutex<BTreeSet<PathBuf>>>,
+    /// The files that were written (`false`) and those that were read (`true`).
+    used: Arc<Mutex<BTreeSet<(PathBuf, bool)>>>,
 }
 
 impl Recorded {
     pub(super) fn new(files: Arc<dyn Files>, record: Recorder, plan: Arc<Plan>) -> Self {
-        Self { files, record, plan, written: Arc::default() }
+        Self { files, record, plan, used: Arc::default() }
     }
 
-    /// Returns how long the next write to a file takes.
-    fn hangs(&self, file: &Path) -> Duration {
+    /// Waits as long as the next read of a file, or the next write to it, takes.
+    async fn hang(&self, file: &Path, is_read: bool) {
+        let takes = self.takes(file, is_read);
+        if !takes.is_zero() {
+            sleep(takes).await;
+        }
+    }
+
+    /// Returns how long the next read of a file, or the next write to it, takes.
+    fn takes(&self, file: &Path, is_read: bool) -> Duration {
         let name = file.file_name().and_then(|name| name.to_str());
         let name = name.filter(|name| path(name) == file);
         let setup: Option<FileSetup> = name.and_then(|name| self.plan.entry(TABLE, name));
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_first = written.insert(file.to_owned());
-        setup.filter(|_| is_first).map_or(Duration::ZERO, |setup| setup.hangs.0)
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_first = used.insert((file.to_owned(), is_read));
+        let first = |setup: FileSetup| if is_read { setup.reads_hang.0 } else { setup.hangs.0 };
+        setup.filter(|_| is_first).map_or(Duration::ZERO, first)
     }
 }
 
@@ -166,18 +179,22 @@ impl Files for Recorded {
             files: self.files.restricted(links, policy),
             record: self.record.clone(),
             plan: self.plan.clone(),
-            written: self.written.clone(),
+            used: self.used.clone(),
         })
     }
 
     fn open<'a>(&'a self, path: &'a Path, how: Open) -> BoxFuture<'a, io::Result<Box<dyn File>>> {
         Box::pin(async move {
+            let is_read = how == Open::Read;
             // Before the file is emptied: the users of other sessions may read it meanwhile.
-            let hangs = if how == Open::Read { Duration::ZERO } else { self.hangs(path) };
-            if !hangs.is_zero() {
-                sleep(hangs).await;
+            if !is_read {
+                self.hang(path, is_read).await;
             }
             let file = self.files.open(path, how).await?;
+            // Only a file that is there hangs: a read that finds none is not the first one.
+            if is_read {
+                self.hang(path, is_read).await;
+            }
             let (target, record) = (target(path), self.record.clone());
             Ok(Box::new(RecordedFile { file, target, record }) as Box<dyn File>)
         })

@@ -48,6 +48,7 @@
 //! | `http_limits_hold` | the lengths of whole bodies, the deadlines and the redirects of requests, the faults, and the connections that the server opened |
 //! | `waits_are_whole` | the times of calls that the client gave up, and their waits |
 //! | `unfollowed_run_on` | the real ends of processes that their users dropped, the connections, and the faults |
+//! | `logs_are_bounded` | the greatest sizes of the client's logs, and what their users have received |
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -72,6 +73,7 @@ mod generations;
 mod held_tasks;
 mod http;
 mod http_bounds;
+mod logs;
 mod lost;
 mod pauses;
 mod prompt;
@@ -389,6 +391,12 @@ pub(super) const OWN: &[Property] = &[
         doc: "a process that its user does not follow any more is not held",
         kinds: unfollowed::UNFOLLOWED_RUN_ON,
         check: unfollowed::unfollowed_run_on,
+    },
+    Property {
+        name: "logs_are_bounded",
+        doc: "a client whose log has more than its limit reads no more of a process before the user has read half of the log",
+        kinds: logs::LOGS_ARE_BOUNDED,
+        check: logs::logs_are_bounded,
     },
 ];
 

@@ -190,7 +190,9 @@ impl Shared {
         }
         let all: Vec<_> = sessions.iter().map(|(id, kept)| kept.candidate(id)).collect();
         let ended = if own >= limits.peer_sessions {
-            admission::own_to_end(&all, peer)
+            // The bug: an idle session of the host makes room only if the server is full, too.
+            let is_kept = defect!(IdleKeptWhileRoom) && sessions.len() < limits.sessions;
+            admission::own_to_end(&all, peer).filter(|_| !is_kept)
         } else {
             admission::to_end(&all, peer, limits.sessions)
         };

@@ -46,7 +46,11 @@ impl Stdin {
             return Some(WriteStatus::StdinClosed);
         }
         if is_repeated && !defect!(NoWriteDedupe) {
-            self.remember(id, answer);
+            match id {
+                // The bug: the first repetition of a write is taken for the last one.
+                Some(id) if defect!(RepeatedIdForgotten) => self.ids.forget(id),
+                _ => self.remember(id, answer),
+            }
             return Some(WriteStatus::Accepted);
         }
         if !self.open {

@@ -57,6 +57,11 @@ impl WriteIds {
         self.answers.insert(id.to_owned(), answer);
     }
 
+    /// Forgets one id.
+    pub(super) fn forget(&mut self, id: &str) {
+        self.answers.remove(id);
+    }
+
     /// Forgets the ids whose answers have reached the client: all those of the connection, up to
     /// this number.
     pub(super) fn reached(&mut self, last: WriteAnswer) {

@@ -1,6 +1,7 @@
 //! `files_are_true`: what a user reads from a file is the complete content of one write, which no
 //! later change had replaced when the user asked. And the calls of a user about a file take effect in
-//! their order, also over two connections. A task with files has the answer that its operation demands.
+//! their order, also over two connections. A call sees what the user's earlier writes did. This holds even if
+//! they still waited when the user asked. A task with files has the answer that its operation demands.
 //!
 //! The evidence: the answers of reads, which name the call that wrote the content, the changes that the
 //! files of the server recorded, and the answers that the schedule contains. If a change and a read happened in the same millisecond,
@@ -23,11 +24,46 @@ kinds! {
     OVERTAKEN = "overtaken": "{subject:}its content came into the file {moment}, but call {newer} of the same user, which came later, had been answered at {answered}";
     WRONG_END = "wrong-end": "{subject:}the block at {offset} did not say truly whether the file ends there {moment}";
     OTHER_ANSWER = "other-answer": "{subject:}task {task} said `{said}`, but must say `{wanted}` {moment}";
+    PASSED = "passed": "{subject:}it has the content of call {writer}, but call {earlier} of the same user, which came earlier, changed the file after that, at {changed} {moment}";
     REPLACED = "replaced": "{subject:}it read {content}, but the file had been changed at {since}, before the user asked {moment}";
 }
 
 /// The changes of one file, in order: when, and by which call.
 type Changes = Vec<(Time, Call)>;
+
+/// A call about a file that was done.
+struct DoneCall<'a> {
+    call: Call,
+    asked: UserOperation<'a>,
+    answered: Time,
+    file: &'a str,
+    /// The call whose content it wrote or read.
+    writer: Call,
+}
+
+impl<'a> DoneCall<'a> {
+    fn of(call: Call, asked: &UserOperation<'a>, answered: Time, answer: &Answer) -> Option<Self> {
+        let file = asked.operation.fields.get("file")?.as_str()?;
+        let writer = match answer.done::<FileContent>() {
+            Some(content) => Call(content.written_by.filter(|_| content.whole)?),
+            None if asked.verb() == "write-file" && answer.acknowledges() => call,
+            None => return None,
+        };
+        Some(Self { call, asked: *asked, answered, file, writer })
+    }
+
+    fn is_write(&self) -> bool {
+        self.writer == self.call
+    }
+
+    /// Whether the same user made another call about the file after this one. In one millisecond, their
+    /// order is unknown.
+    fn is_before(&self, other: &Self) -> bool {
+        self.asked.host == other.asked.host
+            && self.file == other.file
+            && self.asked.at < other.asked.at
+    }
+}
 
 /// See the module.
 pub(super) fn are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
@@ -38,6 +74,7 @@ pub(super) fn are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
     let mut asked: BTreeMap<Call, UserOperation<'_>> = BTreeMap::new();
     // The answered calls of each user about each file: the newest one.
     let mut answered: BTreeMap<(&str, &str), (Call, Time)> = BTreeMap::new();
+    let mut done: Vec<DoneCall<'_>> = Vec::new();
     let mut found = Vec::new();
     for event in judged(cx) {
         match &event.what {
@@ -59,6 +96,9 @@ pub(super) fn are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
                     let newest = answered.entry(about).or_insert((*call, event.at));
                     *newest = (*newest).max((*call, event.at));
                 }
+                done.extend(
+                    asked.get(call).and_then(|asked| DoneCall::of(*call, asked, event.at, answer)),
+                );
                 found.extend(wrong(*call, event.at, answer));
                 let Some(content) = answer.done::<FileContent>() else { continue };
                 let Some((operation, file)) = asked.get(call).and_then(|operation| {
@@ -72,7 +112,30 @@ pub(super) fn are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
             _ => {}
         }
     }
+    found.extend(passed(&done, &changes));
     found
+}
+
+/// Returns a violation for each call that passed an earlier write of its user.
+///
+/// Both calls were done, so no cut has lost one of them: the client sends its calls in order, and a
+/// read that it repeats comes even later. A change is recorded in the moment in which it happens, so the
+/// order of the changes is the true one. `replaced` judges the changes before the user asked.
+fn passed(done: &[DoneCall<'_>], changes: &BTreeMap<&str, Changes>) -> Vec<Violation> {
+    let one = |later: &DoneCall<'_>| {
+        let changes = changes.get(&*target(&path(later.file)))?;
+        let own = changes.iter().rposition(|(_, by)| *by == later.writer)?;
+        let earlier = done.iter().filter(|other| other.is_write() && other.is_before(later));
+        let mut passed = earlier.filter_map(|earlier| {
+            let change = changes.iter().position(|(_, by)| *by == earlier.call)?;
+            let changed = changes[change].0;
+            (change > own && changed >= later.asked.at).then_some((earlier.call, changed))
+        });
+        let (earlier, changed) = passed.next()?;
+        let data = fields! { writer: later.writer.0, earlier: earlier.0, changed };
+        Some(Violation::new("files_are_true", later.call, later.answered, &PASSED, data))
+    };
+    done.iter().filter_map(one).collect()
 }
 
 /// Returns a violation for an answer that no file can have, or that the scenario excludes.
@@ -149,5 +212,28 @@ mod tests {
                 "call 1: its content came into the file (at 3.001 s), but call 2 of the same user, which came later, had been answered at 3.000 s"
             ]
         );
+    }
+
+    #[test]
+    fn a_call_does_not_pass_an_earlier_write() {
+        let ended = |ms| two_writes().effect(1, ms, "file /f1").answered(1, 3_000, "written");
+        assert!(violations(&ended(2_800), are_true).is_empty());
+        assert_eq!(
+            violations(&ended(2_950), are_true),
+            [
+                "call 2: it has the content of call 2, but call 1 of the same user, which came earlier, changed the file after that, at 2.950 s (at 3.000 s)"
+            ]
+        );
+        let f1 = r#"{"file":"f1"}"#;
+        let content = |call| FileContent { written_by: Some(call), bytes: 4, whole: true };
+        let read = |by, ms, writer| {
+            let run = two_writes().effect(1, 1_500, "file /f1");
+            let asked = run.by(by).asked_as(3, ms, Class::Durable, "read-file", f1);
+            violations(&asked.answered(3, 2_950, content(writer)), are_true)
+        };
+        assert_eq!(read("client", 2_500, 1).len(), 1);
+        assert!(read("client", 2_500, 2).is_empty());
+        assert!(read("client", 2_000, 1).is_empty(), "the order of the calls is unknown");
+        assert!(read("client2", 2_500, 1).is_empty(), "another user may read earlier");
     }
 }

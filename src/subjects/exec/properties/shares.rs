@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::served::UserOperation;
-use crate::history::{Answer, Call, EventKind};
+use crate::history::{Answer, Call, Event, EventKind, Side};
 use crate::property::violation::{fields, kinds};
 use crate::property::{About, CheckContext, Violation, ViolationFields};
 use crate::schedule::MilestoneValue;
 use crate::subjects::exec::answers::ExecObservation;
 use crate::subjects::exec::limits::{LIMITS, server_limits};
-use crate::subjects::judging::{has_puppet, judged};
+use crate::subjects::judging::{has_puppet, host, judged};
 
 kinds! {
     pub(super) WRITES_HAVE_A_READER;
@@ -20,6 +20,8 @@ kinds! {
 kinds! {
     pub(super) SESSIONS_ARE_SHARED;
     REFUSED = "refused": "{subject:}the server refused a session for lack of room, although the host had opened only {opened} {moment}";
+    IDLE = "idle": "{subject:}the server refused a session for lack of room, although the host had sessions: {sessions}. None had a process, and at least one had no connection {moment}";
+    BEYOND = "beyond": "{subject:}the server opened a session for a host that then had {sessions}, more than {most} {moment}";
 }
 
 /// If a user writes to a process after it has seen the exit of the process, the server must not
@@ -67,15 +69,104 @@ pub(super) fn writes_have_a_reader(cx: &CheckContext<'_>) -> Vec<Violation> {
     found
 }
 
-/// If the server has room for the share of every client host, each host gets its share.
+/// The sessions of all hosts, as far as they are certain.
+#[derive(Default)]
+struct Sessions<'a> {
+    /// How many each host has opened.
+    opened: BTreeMap<&'a str, u64>,
+    /// How many sessions of all hosts have ended: a host has lost at most so many.
+    ended: u64,
+    /// The connections that may have a session, by their numbers: those that came up at the server, and that it
+    /// neither detached nor refused.
+    conns: BTreeMap<u64, &'a str>,
+    /// The hosts whose users have started a process. It may still run.
+    starters: BTreeSet<&'a str>,
+}
+
+impl<'a> Sessions<'a> {
+    /// Processes an event. Returns the violation that it is.
+    fn pass(&mut self, cx: &CheckContext<'a>, most: u64, event: &'a Event) -> Option<Violation> {
+        match &event.what {
+            EventKind::ConnUp { conn, side: Side::Server } => {
+                let client = cx.history.conn(*conn).client.as_str();
+                self.conns.insert(conn.0 as u64 + 1, client);
+            }
+            EventKind::Asked { operation, .. } if operation.verb == "start" => {
+                self.starters.insert(host(event));
+            }
+            // The sessions die with the server. A client repeats a start that had no answer.
+            EventKind::Died { .. } if host(event) == "server" => {
+                let starters = std::mem::take(&mut self.starters);
+                *self = Self { starters, ..Self::default() };
+            }
+            EventKind::Milestone { name: "exec.server.expired", .. } => self.ended += 1,
+            EventKind::Milestone { name, fields } => {
+                let conn = MilestoneValue::number(fields, "conn")?;
+                let index = usize::try_from(conn).ok()?.checked_sub(1)?;
+                let client = cx.history.conns.get(index)?.client.as_str();
+                let violation = |kind, data: ViolationFields| {
+                    let subject = About::Named(client.to_owned());
+                    Violation::new("sessions_are_shared", subject, event.at, kind, data)
+                };
+                match *name {
+                    "exec.server.detached" => drop(self.conns.remove(&conn)),
+                    "exec.server.attached"
+                        if MilestoneValue::number(fields, "resumed") == Some(0) =>
+                    {
+                        *self.opened.entry(client).or_default() += 1;
+                        let sessions = self.of(client);
+                        let data = fields! { sessions, most };
+                        return (sessions > most).then(|| violation(&BEYOND, data));
+                    }
+                    "exec.server.refused-full" => {
+                        self.conns.remove(&conn);
+                        let sessions = self.of(client);
+                        let is_wrong = sessions >= most && self.has_idle(cx, client);
+                        return is_wrong.then(|| violation(&IDLE, fields! { sessions }));
+                    }
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+        None
+    }
+
+    /// Returns how many sessions a host has at least.
+    fn of(&self, client: &str) -> u64 {
+        self.opened.get(client).copied().unwrap_or_default().saturating_sub(self.ended)
+    }
+
+    /// Whether a host certainly has a detached session, and no process in any of its sessions. What a
+    /// puppet started is unknown.
+    fn has_idle(&self, cx: &CheckContext<'_>, client: &str) -> bool {
+        let attached = self.conns.values().filter(|of| **of == client).count() as u64;
+        let is_puppet = cx.plan.puppets.keys().any(|puppet| puppet.as_str() == client);
+        self.of(client) > attached && !self.starters.contains(client) && !is_puppet
+    }
+}
+
+/// A host has at most its number of sessions. At that number, its new session replaces one of its own
+/// that is detached and runs nothing, whether or not the server is full. The server reports which sessions end, and
+/// which are detached. Connections and starts are those of the world.
+fn own_sessions_make_room(cx: &CheckContext<'_>, most: u64) -> Vec<Violation> {
+    let mut sessions = Sessions::default();
+    judged(cx).filter_map(|event| sessions.pass(cx, most, event)).take(5).collect()
+}
+
+/// If the server has room for the share of every client host, each host gets its share. In any case, a
+/// host can have a new session instead of an idle one of its own.
 pub(super) fn sessions_are_shared(cx: &CheckContext<'_>) -> Vec<Violation> {
-    let limits = server_limits(&cx.plan.limits.over(LIMITS));
-    let hosts = cx.plan.clients as usize;
-    if has_puppet(cx) || hosts.saturating_mul(limits.peer_sessions) > limits.sessions {
+    if has_puppet(cx) {
         return Vec::new();
     }
+    let limits = server_limits(&cx.plan.limits.over(LIMITS));
+    let hosts = cx.plan.clients as usize;
+    let mut found = own_sessions_make_room(cx, limits.peer_sessions as u64);
+    if hosts.saturating_mul(limits.peer_sessions) > limits.sessions {
+        return found;
+    }
     let mut opened: BTreeMap<&str, u64> = BTreeMap::new();
-    let mut found = Vec::new();
     for event in judged(cx) {
         let EventKind::Milestone { name, fields } = &event.what else { continue };
         let conn = MilestoneValue::number(fields, "conn").and_then(|conn| conn.checked_sub(1));

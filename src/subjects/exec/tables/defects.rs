@@ -507,5 +507,10 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("LastRedirectRefused", "last-redirect-refused", &["http_limits_hold"], "the server refuses a request with as many redirects as it may follow", "derived"),
     defect("UnknownIsInternal", "unknown-is-internal", &["refusals_are_true"], "the server refuses a request for an unknown process with the code of temporary errors", "derived"),
     defect("ReadInputWakesNothing", "read-input-wakes-nothing", &["answers_are_prompt"], "a write that waits for room is not answered when its process has read", "derived"),
+    defect("WaitingReadsFirst", "waiting-reads-first", &["files_are_true"], "of the requests for files that wait, those that only read begin first", "derived"),
+    defect("SignalsOneByOne", "signals-one-by-one", &["signals_take_effect"], "of the signals that wait for a process, the server sends only the first one until something else wakes it", "derived"),
+    defect("RepeatedIdForgotten", "repeated-id-forgotten", &["at_most_once"], "the server forgets the id of a write at its first repetition, and writes the second one again", "derived"),
+    defect("FullLogCatchesUp", "full-log-catches-up", &["logs_are_bounded"], "a recovery reads the missed events of each process, even if the log for its user is full", "derived"),
+    defect("IdleKeptWhileRoom", "idle-kept-while-room", &["sessions_are_shared"], "a host with all its sessions gets no new one in the place of an idle one, unless the server is full", "derived"),
     defect("CountedBeforeNumbered", "counted-before-numbered", &["in_sequence", "one_ending"], "the server reports an exit before the last output that its pipe held, if that output is read and has no number yet", "found by reading"),
 ];

@@ -105,8 +105,9 @@ impl Core {
     /// Returns the processes that a recovery reads: those that run, and whose log has room.
     pub(super) fn owed(&self) -> impl Iterator<Item = Arc<str>> {
         let is_owed = |process: &ProcessState| {
-            process.stage == StartStage::Running
-                && !(process.refused_since.is_some() && process.log.is_refusing())
+            let is_full = process.refused_since.is_some() && process.log.is_refusing();
+            // The bug: a recovery also reads the processes whose log is full.
+            process.stage == StartStage::Running && (!is_full || defect!(FullLogCatchesUp))
         };
         self.processes.iter().filter(move |(_, process)| is_owed(process)).map(|(id, _)| id.clone())
     }

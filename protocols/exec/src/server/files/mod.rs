@@ -173,7 +173,12 @@ impl FileRequests {
     fn start_all(&mut self) {
         let most = if defect!(FileRequestsOneByOne) { 1 } else { AT_ONCE };
         let mut earlier: Vec<Footprint> = Vec::new();
-        for queued in std::mem::take(&mut self.queue) {
+        let mut queue = std::mem::take(&mut self.queue);
+        if defect!(WaitingReadsFirst) {
+            // The bug: the requests that only read pass those that change something.
+            queue.make_contiguous().sort_by_key(|queued| queued.footprint.changes());
+        }
+        for queued in queue {
             let waits = self.started >= most
                 || earlier.iter().any(|other| other.conflicts(&queued.footprint))
                 || self.running.conflicts(&queued.footprint);

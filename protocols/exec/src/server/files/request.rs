@@ -122,6 +122,11 @@ impl Footprint {
         self.handle.as_deref() == Some(handle) && !self.paths.is_empty()
     }
 
+    /// Whether the request changes something.
+    pub(super) fn changes(&self) -> bool {
+        self.paths.iter().any(|(_, writes)| *writes)
+    }
+
     /// Whether two requests must be done in their order.
     pub(super) fn conflicts(&self, other: &Self) -> bool {
         let same_handle = self.handle.is_some() && self.handle == other.handle;
