@@ -33,7 +33,7 @@
 //! | `questions_are_answered` | | the outcomes of questions, and the connections of their clients |
 //! | `unowned_fails` | | the ends of calls without an owner |
 //! | `places_are_wanted` | | the places that users see, and what the users asked for |
-//! | `news_are_wanted` | | the actions that a window receives for channels that it does not watch |
+//! | `news_are_wanted` | | the actions that a window receives for channels that it does not watch, and the chats that it saw removed |
 //! | `pauses_are_right` | | the begins and ends of connections |
 //! | `silent_is_closed` | | the same |
 //! | `ends_are_true` | | the ends of calls for their agents, the tools, and the replies of users |
@@ -138,7 +138,7 @@ story_properties! {
     "places_are_wanted" as places::places_are_wanted, places::PLACES_ARE_WANTED:
         "a window takes part in the session only if its user wants it since the user last unsubscribed";
     "news_are_wanted" as places::news_are_wanted, places::NEWS_ARE_WANTED:
-        "a window receives no actions of a channel from which its user has unsubscribed";
+        "a window receives no actions of a channel from which its user has unsubscribed, or of a removed chat";
     "pauses_are_right" as attempts::pauses_are_right, attempts::PAUSES_ARE_RIGHT:
         "a client pauses between two attempts as long as its limits say: not at all after a long connection";
     "silent_is_closed" as attempts::silent_is_closed, attempts::SILENT_IS_CLOSED:

@@ -14,6 +14,7 @@ use crate::subjects::judging::{has_puppet, host, judged};
 use crate::subjects::toolcall::answers::{Did, Reason, is_of_no_channel, reason};
 use crate::subjects::toolcall::notes::OfChannel;
 use crate::subjects::toolcall::setup::SESSION;
+use reknit_toolcall::wire::ROOT;
 
 kinds! {
     pub(super) CONFIRMED_IS_DONE;
@@ -25,6 +26,7 @@ kinds! {
     NOT_CREATED = "not-created": "{channel} was not created";
     NOT_ANNOUNCED = "not-announced": "{channel} was not announced to each second connection of {window}";
     NOT_DELETED = "not-deleted": "{channel} was not deleted";
+    NOT_THERE = "not-there": "{channel} did not exist";
     NOT_BEGUN = "not-begun": "its turn did not begin";
     GOES_ON = "goes-on": "the turn in {chat} goes on";
     NOT_SEEN = "not-seen": "its user did not see the title";
@@ -104,6 +106,7 @@ impl Grant<'_, '_> {
     fn contradiction(&self, answer: &Answer) -> Option<Phrase> {
         match (self.asked.verb(), answer.done()) {
             ("new-chat", Some(Did::Made(chat))) => self.is_created(chat),
+            ("watch" | "watch-twice", _) => self.is_there(self.asked.field("chat")?),
             ("new-session", _) => self.is_created(SESSION).or_else(|| self.is_announced(SESSION)),
             ("dispose-chat", _) => self.is_deleted(self.asked.field("chat")?),
             ("remake-chat", _) => {
@@ -131,6 +134,15 @@ impl Grant<'_, '_> {
     fn is_created(&self, channel: &str) -> Option<Phrase> {
         let is_it = self.story.existence.begins_in(channel, self.asked.at, self.at);
         (!is_it).then(|| Phrase::new(&NOT_CREATED, fields! { channel }))
+    }
+
+    /// A channel that a user sees existed at some time since the user asked for it. A host that died in that time
+    /// may not have stored a channel that it had just created. The root always exists.
+    fn is_there(&self, channel: &str) -> Option<Phrase> {
+        let Self { story, asked, at, .. } = self;
+        let has_died = story.deaths.iter().any(|death| (asked.at..=*at).contains(death));
+        let is_it = channel == ROOT || story.existence.at_all(channel, asked.at, *at);
+        (!has_died && !is_it).then(|| Phrase::new(&NOT_THERE, fields! { channel }))
     }
 
     /// The host announces a session to all connections. The windows' second connections note it.

@@ -1,5 +1,5 @@
 //! Properties of what a window has unsubscribed from: it gets no place in the session by itself, and
-//! no more news.
+//! no more news. It gets no more news of a removed chat either.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::facts::{UserOperation, text};
 use super::story::{Story, window};
 use crate::history::{Answer, EventKind, Time};
-use crate::property::Violation;
 use crate::property::violation::{fields, kinds};
+use crate::property::{Violation, ViolationKind};
 use crate::subjects::judging::{has_puppet, host, judged};
 use crate::subjects::toolcall::notes::OfChannel;
 use crate::subjects::toolcall::setup::{self, SESSION};
@@ -21,6 +21,7 @@ kinds! {
 kinds! {
     pub(super) NEWS_ARE_WANTED;
     UNWANTED_NEWS = "unwanted-news": "{subject:}it received an action of {channel}, from which its user had unsubscribed at {left} {moment}";
+    NEWS_OF_THE_REMOVED = "news-of-the-removed": "{subject:}it received an action of {channel}, which it had seen removed at {left} {moment}";
 }
 
 /// A client takes part in a session only if its user wants it since the last time that the user
@@ -66,12 +67,14 @@ pub(super) fn places_are_wanted(story: &Story<'_>) -> Vec<Violation> {
     found
 }
 
-/// A client receives no actions of a channel from which its user has unsubscribed.
+/// A client receives no actions of a channel from which its user has unsubscribed, or of a chat that was
+/// removed: a new chat of that name has no subscribers.
 pub(super) fn news_are_wanted(story: &Story<'_>) -> Vec<Violation> {
     if has_puppet(story.cx) {
         return Vec::new();
     }
-    let mut left: BTreeMap<(&str, &str), Time> = BTreeMap::new();
+    // The times from which a window gets no news of a channel, with the kind of the violation.
+    let mut left: BTreeMap<(&str, &str), (Time, &'static ViolationKind)> = BTreeMap::new();
     // A new window subscribes to its channels once more when it takes part in the session.
     let mut joined: BTreeMap<&str, Time> = BTreeMap::new();
     let mut found = Vec::new();
@@ -101,29 +104,37 @@ pub(super) fn news_are_wanted(story: &Story<'_>) -> Vec<Violation> {
                     _ => {}
                 }
             }
+            // A newer chat may have arrived before the user saw that the older one was removed.
             EventKind::Observed { stream, saw }
-                if saw.downcast_ref() == Some(&OfChannel::Unsubscribed)
-                    && story.has_settled_in(host, event.at)
+                if saw.downcast_ref() == Some(&OfChannel::Received) =>
+            {
+                let of_removed = |kind: &ViolationKind| std::ptr::eq(kind, &NEWS_OF_THE_REMOVED);
+                left.retain(|(of, on), (_, kind)| {
+                    (*of, *on) != (host, &*stream.0) || !of_removed(kind)
+                });
+            }
+            EventKind::Observed { stream, saw }
+                if matches!(
+                    saw.downcast_ref(),
+                    Some(OfChannel::Unsubscribed | OfChannel::Removed)
+                ) && story.has_settled_in(host, event.at)
                     && joined.get(host).is_some_and(|at| *at + story.moment() < event.at) =>
             {
-                left.insert((host, &stream.0), event.at);
+                let ends = saw
+                    .downcast_ref::<OfChannel>()
+                    .and_then(|note| story.ends_news(note, host, &stream.0, event.at));
+                left.extend(ends.map(|kind| ((host, &*stream.0), (event.at, kind))));
             }
             EventKind::Milestone { name: "toolcall.client.unwanted", fields } => {
                 let channel = text(fields, "channel");
-                let unwanted = left.get(&(host, channel)).filter(|left| {
-                    event.at > story.is_told(host, **left)
+                let unwanted = left.get(&(host, channel)).filter(|(left, _)| {
+                    event.at > story.is_told(host, *left)
                         && event.at < story.until
                         && !is_removal(story, host, channel, event.at)
                 });
-                found.extend(unwanted.map(|left| {
+                found.extend(unwanted.map(|(left, kind)| {
                     let data = fields! { channel, left: *left };
-                    Violation::new(
-                        "news_are_wanted",
-                        event.host.as_ref(),
-                        event.at,
-                        &UNWANTED_NEWS,
-                        data,
-                    )
+                    Violation::new("news_are_wanted", event.host.as_ref(), event.at, kind, data)
                 }));
             }
             _ => {}
@@ -168,6 +179,37 @@ fn joins(asked: &UserOperation<'_>) -> bool {
 }
 
 impl Story<'_> {
+    /// Returns the kind of the violation if a note says that a window gets no more news of a channel. The host
+    /// may answer a request of the user for a removed chat with a newer chat of that name. A session that is
+    /// created again may still take an action that the window sent to the older one, and then echoes it.
+    fn ends_news(
+        &self,
+        note: &OfChannel,
+        host: &str,
+        channel: &str,
+        at: Time,
+    ) -> Option<&'static ViolationKind> {
+        match note {
+            OfChannel::Unsubscribed => Some(&UNWANTED_NEWS),
+            OfChannel::Removed if !setup::is_session(channel) => {
+                let mut asks = self.asks_for(host, channel, at);
+                asks.all(|answered| answered < at).then_some(&NEWS_OF_THE_REMOVED)
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns when the requests of a user for a channel were answered that the user made by a time.
+    fn asks_for(&self, host: &str, channel: &str, by: Time) -> impl Iterator<Item = Time> {
+        let own = self.asked.iter().filter(move |(_, asked)| {
+            asked.host == host
+                && asked.at <= by
+                && matches!(asked.verb(), "watch" | "watch-twice")
+                && asked.field("chat") == Some(channel)
+        });
+        own.map(move |(call, _)| self.answered_at(*call))
+    }
+
     /// Returns whether the host knows that the user of a window has unsubscribed from all channels: no
     /// connection of the window that existed then, except its present one, is left at the host. While
     /// a fault holds a task of the host, the host does not know that a connection is over.
@@ -227,13 +269,7 @@ impl Story<'_> {
                 .iter()
                 .filter(|look| look.host == host && look.channel == channel && look.from <= to)
         };
-        let asks = self.asked.iter().filter(|(_, asked)| {
-            asked.host == host
-                && asked.at <= to
-                && matches!(asked.verb(), "watch" | "watch-twice")
-                && asked.field("chat") == Some(channel)
-        });
-        let mut ends = asks.map(|(call, _)| self.answered_at(*call));
+        let mut ends = self.asks_for(host, channel, to);
         looks().any(|look| look.to >= from)
             || ends.any(|end| end >= from || looks().any(|look| look.to == end))
     }

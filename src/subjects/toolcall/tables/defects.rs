@@ -230,6 +230,12 @@ pub const DEFECTS: &[DefectDoc] = &[
         "the host refuses to dispose of an unknown chat with the code for wrong parameters", "derived"),
     defect("UnloadedChatsOutliveTheirSession", "unloaded-chats-outlive-their-session", &["expect"],
         "the host disposes of a session only with those of its chats that are in memory", "derived"),
+    defect("DroppedRemovalsUnreported", "dropped-removals-unreported", &["replicas_converge"],
+        "a session with more chats than the log holds ends, and the host does not report the removals that its log has dropped", "derived"),
+    defect("UnknownChannelsAreWatched", "unknown-channels-are-watched", &["confirmed_is_done"],
+        "the host confirms a subscription to a channel that does not exist", "derived"),
+    defect("NewChatsHaveSubscribers", "new-chats-have-subscribers", &["news_are_wanted"],
+        "a connection that is subscribed to a session also gets the actions of each new chat of it", "derived"),
     // -- actions
     defect("EntryCountsAsTheAction", "entry-counts-as-the-action", &["expect"],
         "the echo of a repeated action has the number of the change of the chat's entry in its session", "found by a walk through the code"),

@@ -158,7 +158,9 @@ impl HostCore {
         let there = self.state(channel).is_some();
         let waiting = self.transports.iter().filter(|(_, transport)| transport.waits_for(channel));
         for conn in waiting.map(|(conn, _)| *conn).collect::<Vec<_>>() {
-            self.settle_subscription(conn, channel, there, now);
+            // The bug: the request succeeds without a state.
+            let is_granted = there || defect!(UnknownChannelsAreWatched);
+            self.settle_subscription(conn, channel, is_granted, now);
             self.settle_handshake(conn, channel, there, now);
         }
         if defect!(SubscribersBeforeTheCreation) {
@@ -235,6 +237,10 @@ impl HostCore {
     pub(super) fn add_chat(&mut self, chat: ChatState, session: &str) {
         let name = chat.resource.clone();
         self.add_channel(&name, SnapshotState::Chat(Box::new(chat)), Some(session.to_owned()));
+        // The bug: those who watch the session get the actions of the chat.
+        if defect!(NewChatsHaveSubscribers) {
+            self.subscribe_watchers(session, &name);
+        }
     }
 
     /// Adds a channel. The next action announces it.

@@ -22,6 +22,16 @@ impl HostCore {
         began + wall.duration_since(then).unwrap_or_default()
     }
 
+    /// `NewChatsHaveSubscribers`: subscribes each connection that is subscribed to a session to a new chat of it.
+    pub(super) fn subscribe_watchers(&mut self, session: &str, chat: &str) {
+        let from = self.seq;
+        for transport in self.transports.values_mut() {
+            if transport.is_active(session) {
+                transport.subscriptions.insert(chat.to_owned(), Subscription::Active(from));
+            }
+        }
+    }
+
     /// `EveryFrameStamps`: records the time of a frame from a client.
     pub(super) fn record_activity(&mut self, conn: ConnId, now: Instant) {
         let client = self.transports.get(&conn).and_then(|transport| transport.client());

@@ -417,8 +417,11 @@ impl HostCore {
         else {
             return;
         };
+        // The bug: the removals that the log has dropped are left out.
+        let left_out = if defect!(DroppedRemovalsUnreported) { transport.kept.len() } else { 0 };
         let untold = transport
             .after_cursor(&self.log)
+            .skip(left_out)
             .filter(|envelope| envelope.channel == session && transport.must_receive(envelope));
         let removals = untold.filter_map(|envelope| match &envelope.action {
             StateAction::SessionChatRemoved(removed) => {

@@ -31,6 +31,23 @@ fn a_confirmed_request_has_changed_the_storage() {
 }
 
 #[test]
+fn a_channel_that_a_user_sees_exists() {
+    let sees = |scripted: ScriptedRun| {
+        let asked = scripted.asked_as(2, 5_000, Class::InFlight, "watch", r#"{"chat":"c2"}"#);
+        asked.answered(2, 5_100, "sees c2")
+    };
+    assert_eq!(
+        violations(&sees(here_until(None)), confirmed_is_done),
+        ["call 2: the host confirmed it (sees c2), but c2 did not exist (at 5.100 s)"]
+    );
+    let stored = || note(here_until(None), 4_000, "server", "c2", OfChannel::Stored);
+    holds(&sees(stored()), confirmed_is_done);
+    let deleted = |ms| note(stored(), ms, "server", "c2", OfChannel::Deleted);
+    holds(&sees(deleted(5_000)), confirmed_is_done);
+    assert_eq!(violations(&sees(deleted(4_999)), confirmed_is_done).len(), 1);
+}
+
+#[test]
 fn a_confirmed_turn_has_begun_and_its_window_has_a_token() {
     let starts = |scripted: ScriptedRun| {
         let began = note(scripted, 8_050, "server", "c1", OfChannel::TurnBegan("t2".into()));
@@ -117,6 +134,25 @@ fn no_news_of_a_channel_follow_its_unsubscription() {
     };
     holds(&news(5_000 + MOMENT), news_are_wanted);
     assert_eq!(violations(&news(5_001 + MOMENT), news_are_wanted).len(), 1);
+}
+
+/// The host may answer a request that was made before the removal with a newer chat.
+#[test]
+fn no_news_of_a_chat_follow_its_removal() {
+    let news = |scripted: ScriptedRun, ms| {
+        let removed = saw(scripted, 5_000, "client", "c1", "removed");
+        milestone(removed, ms, "client", "toolcall.client.unwanted", &[("channel", "c1")])
+    };
+    holds(&news(here_until(None), 5_000 + MOMENT), news_are_wanted);
+    assert_eq!(violations(&news(here_until(None), 5_001 + MOMENT), news_are_wanted).len(), 1);
+    let asks_at =
+        |ms| here_until(None).asked_as(2, ms, Class::InFlight, "watch", r#"{"chat":"c1"}"#);
+    holds(&news(asks_at(4_900), 6_000), news_are_wanted);
+    holds(&news(asks_at(5_500), 6_000), news_are_wanted);
+    let answered = || asks_at(4_900).answered(2, 4_950, "sees c1");
+    assert_eq!(violations(&news(answered(), 6_000), news_are_wanted).len(), 1);
+    let received = saw(news(answered(), 6_000), 5_001, "client", "c1", "state received");
+    holds(&received, news_are_wanted);
 }
 
 /// The host reports the removal of a chat to a window that watches only the chat. A fault may delay
