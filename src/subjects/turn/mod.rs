@@ -5,7 +5,8 @@
 //!   [`notes`]: what it records. `played`, `items`, `subagents`, `extras`: what it sends about a turn.
 //! - [`workspace`]: the broker of a client's machine, a process of that machine. [`jobs`]: the jobs of
 //!   that machine, and their workers.
-//! - `user`: the user of a client, who records the [outcomes](outcome) of commands.
+//! - `user`: the user of a client, who records the [outcomes](outcome) of commands. `heard`: the network of a
+//!   client, which records the news of the threads of others.
 //! - [`tables`]: milestones, points, defects, rules. [`variants`]: versions, as sets of defects.
 //!   [`limits`]: sizes and deadlines.
 //! - `properties`, `story`: the specific properties, and the facts that they read.
@@ -32,6 +33,7 @@ use reknit_turn::wire::{ClientInfo, InitializeParams};
 
 pub mod app_server;
 mod extras;
+mod heard;
 mod items;
 pub mod jobs;
 pub mod limits;

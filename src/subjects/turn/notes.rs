@@ -236,6 +236,29 @@ impl From<Shown> for Data {
     }
 }
 
+/// A client got news of a thread that it does not own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Heard(pub String);
+
+impl Heard {
+    /// Returns the stream of such notes about the client of an operation.
+    pub fn stream(call: Call) -> Stream {
+        Stream::from(format!("heard-{}", call.0).as_str())
+    }
+}
+
+impl fmt::Display for Heard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the client gets news of {}, which it does not own", self.0)
+    }
+}
+
+impl From<Heard> for Data {
+    fn from(heard: Heard) -> Self {
+        Data::of(heard)
+    }
+}
+
 /// An event of a thread of an app-server, besides those that a turn has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]

@@ -27,6 +27,7 @@
 //! | `reports_are_whole` | the work that the app-server reported, and the work that a command listed |
 //! | `cancel_is_prompt` | when a user cancelled a command, and when it ended |
 //! | `one_client_works`, `threads_are_free` | when the app-server started turns, and when they ended |
+//! | `news_stay_private` | the news that a client got of a thread, and the command of the thread |
 //! | `start_is_prompt` | when the app-server started a turn, and what else was at work |
 //! | `broker_lets_go` | what a broker holds, and the clients that are connected to it |
 //!
@@ -100,6 +101,8 @@ story_properties! {
         "a command that its user cancelled ends in the time that its client has for that";
     "one_client_works" as works::one_client_works, works::ONE_CLIENT_WORKS:
         "one client of a broker works at a time";
+    "news_stay_private" as works::news_stay_private, works::NEWS_STAY_PRIVATE:
+        "the news of a command's thread reach the client of no other command";
     "start_is_prompt" as starts::start_is_prompt, starts::START_IS_PROMPT:
         "the turn of a command starts soon if no other command is at work";
     "threads_are_free" as works::threads_are_free, works::THREADS_ARE_FREE:
@@ -123,7 +126,7 @@ story_properties! {
     "cancels_reach_all" as jobs::cancels_reach_all, jobs::CANCELS_REACH_ALL:
         "after the end of a session, or the cancel of a turn, none of its jobs is active";
     "ended_job_stops" as jobs::ended_job_stops, jobs::ENDED_JOB_STOPS:
-        "the turn of a job that was cancelled, or whose worker was killed, does not run on";
+        "the turn of a job that was cancelled, or whose worker was killed, does not run on, and the worker of a cancelled job ends";
     "job_waits_are_true" as jobs::job_waits_are_true, jobs::JOB_WAITS_ARE_TRUE:
         "a user who waits for a job sees it when it is over, or when the wait is";
     "old_jobs_are_pruned" as jobs::old_jobs_are_pruned, jobs::OLD_JOBS_ARE_PRUNED:

@@ -164,9 +164,18 @@ impl TurnSetup {
             Start::NotifiedFirst => self.subagents + 1,
             Start::Late => 1,
             Start::Last | Start::Ended => {
-                let of_subagents = self.subagents.saturating_mul(self.subagent_work);
-                let pauses = u32::try_from(of_subagents).unwrap_or(u32::MAX).saturating_add(30);
-                return self.every.0.saturating_mul(pauses) + self.rest.0;
+                // A pause precedes the start of a subagent, its error, and its end.
+                let of_each = if self.subagent == Subagent::Failing { 3 } else { 2 };
+                let of_subagents = self.subagents.saturating_mul(of_each);
+                // Two more precede the answer and the end of the turn.
+                let of_agent = [self.work, self.drafts, self.talk, 2];
+                let pauses = of_agent.into_iter().fold(of_subagents, u64::saturating_add);
+                // A short turn counts as 30 pauses. This bound excuses late answers, so it may be too high, but not
+                // too low.
+                let items = self.subagents.saturating_mul(self.subagent_work);
+                let pauses = pauses.max(30).saturating_add(items);
+                let pauses = u32::try_from(pauses).unwrap_or(u32::MAX);
+                return self.every.0.saturating_mul(pauses).saturating_add(self.rest.0);
             }
             Start::Unanswered => return LONGER_THAN_ANY_RUN,
             Start::Answered
@@ -458,6 +467,18 @@ mod tests {
         };
         assert_eq!(turn(&plan, "t1"), expected);
         assert_eq!(turn(&plan, "t2"), TurnSetup::default());
+    }
+
+    #[test]
+    fn the_answer_at_the_end_of_a_turn_waits_for_all_of_its_work() {
+        let last = |work, subagents, talk| {
+            let setup = plays(work, 100, Answer::Final, End::Completed);
+            TurnSetup { start: Start::Last, subagents, talk, ..setup }.answers_after()
+        };
+        assert_eq!(last(3, 0, 0), Duration::from_secs(3));
+        assert_eq!(last(40, 0, 0), Duration::from_millis(4_200));
+        assert_eq!(last(27, 2, 0), Duration::from_millis(3_300));
+        assert_eq!(last(0, 0, 50), Duration::from_millis(5_200));
     }
 
     #[test]

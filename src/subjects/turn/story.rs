@@ -8,7 +8,7 @@ use super::app_server::RUNS_ON;
 use super::jobs::starts;
 use super::jobs::story::Jobs;
 use super::notes::{
-    AppServerNote, BrokerCounted, BrokerExited, BrokerNote, Got, Reported, Shown, Silence,
+    AppServerNote, BrokerCounted, BrokerExited, BrokerNote, Got, Heard, Reported, Shown, Silence,
     ThreadNote, TurnNote,
 };
 use super::outcome::{CommandOutcome, SeenRefusal};
@@ -315,6 +315,8 @@ pub(super) struct Story<'a> {
     pub interrupts: Vec<(Time, &'a str, &'a str)>,
     /// The lines that app-servers got, in order: when, the stream of the process, and the line.
     pub got: Vec<(Time, &'a str, &'a Got)>,
+    /// When the client of a command got news of a thread that it does not own, and the thread.
+    pub heard: Vec<(Time, Call, &'a str)>,
     /// When brokers ended.
     pub ended: Vec<Time>,
     /// When brokers served the machines of clients, in the order of their begins.
@@ -353,6 +355,7 @@ impl<'a> Story<'a> {
             refused_by_hand: Vec::new(),
             interrupts: Vec::new(),
             got: Vec::new(),
+            heard: Vec::new(),
             ended: Vec::new(),
             served: Vec::new(),
             counted: Vec::new(),
@@ -397,6 +400,8 @@ impl<'a> Story<'a> {
                     self.ended.push(event.at);
                 } else if let Some(got) = saw.downcast_ref() {
                     self.got.push((event.at, &*stream.0, got));
+                } else if let (Some(call), Some(Heard(thread))) = (call, saw.downcast_ref()) {
+                    self.heard.push((event.at, Call(call), thread.as_str()));
                 } else if let Some(counts) = saw.downcast_ref() {
                     self.counted.push(Counted { at: event.at, counts });
                 } else if let Some(Shown(text)) = saw.downcast_ref() {

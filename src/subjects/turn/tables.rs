@@ -248,6 +248,8 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("OldSocketsStay", "old-sockets-stay", &["expect"], "a broker does not remove the socket of a dead broker whose record cannot be read", "derived from facts, A.5"),
     defect("SubagentErrorsEndTheTurn", "subagent-errors-end-the-turn", &["expect"], "an error of a subagent counts as one of the turn", "derived from facts, 6"),
     defect("UnreadableNewsGoAnywhere", "unreadable-news-go-anywhere", &["expect"], "a notification that cannot be read goes to the client that works now, not to the owner of its turn", "derived from facts, 25"),
+    defect("AbandonedNewsAreShared", "abandoned-news-are-shared", &["news_stay_private"], "the news of a turn whose client has gone reach the client that works now", "derived from facts, 25"),
+    defect("GarbledLinesTakeTheAnswerBack", "garbled-lines-take-the-answer-back", &["failure_is_true"], "a turn fails whose app-server ends after the final answer and an unreadable line", "derived from facts, 37"),
     defect("StartsBesideAnExpiredTurn", "starts-beside-an-expired-turn", &["expect"], "a turn starts on the thread of one that the broker has interrupted because its time is over, and that still runs", "a walk through the code"),
 ];
 

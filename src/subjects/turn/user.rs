@@ -10,6 +10,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, timeout_at};
 
 use super::app_server;
+use super::heard;
 use super::jobs::asks::{self, Ask, Worker};
 use super::jobs::{has_jobs, watch::watch};
 use super::limits;
@@ -231,7 +232,8 @@ impl TurnUser {
                 false => app_server::command(account),
             };
             let route = route(&host, way.route, account, app_server);
-            let client = Client::new(&host.env, route, limits::client(&host.limits));
+            let env = heard::recorded(&host, call);
+            let client = Client::new(&env, route, limits::client(&host.limits));
             let cancel = async {
                 if cancelled.wait_for(|cancelled| *cancelled).await.is_err() {
                     std::future::pending::<()>().await;

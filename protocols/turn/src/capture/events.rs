@@ -175,6 +175,10 @@ impl Capture {
         self.unreadable += 1;
         self.hold_unreadable();
         self.may_work();
+        // The bug: the line takes the final answer back, so the end of the server proves nothing either.
+        if defect!(GarbledLinesTakeTheAnswerBack) {
+            self.final_answer = FinalAnswer::None;
+        }
         if defect!(EndsAtAnUnreadableLine) {
             return self
                 .decide(Verdict::Failed(Failure::Disconnected { why: "unreadable".into() }));

@@ -99,6 +99,10 @@ impl CancelPlan {
         let deadline = Instant::now() + grace;
         while processes.is_alive(worker)? {
             if Instant::now() >= deadline {
+                // The bug: the worker runs on.
+                if defect!(StubbornWorkersAreSpared) {
+                    return Ok(Stopped::Asked);
+                }
                 let was_alive = signal(processes, worker, KILL)?;
                 return Ok(if was_alive { Stopped::Killed } else { Stopped::Asked });
             }

@@ -91,8 +91,12 @@ impl Recorder {
                     Err(error) => {
                         tracing::warn!(%error, "cannot record the news of a job");
                         // They are recorded with the next ones. The bug: they are lost.
-                        if !defect!(UnrecordedNewsAreLost) {
-                            self.waiting().update.fill_from(update);
+                        let mut waiting = self.waiting();
+                        if defect!(UnrecordedNewsReplaceNewer) {
+                            // The bug: the news that came meanwhile are lost.
+                            waiting.update = update;
+                        } else if !defect!(UnrecordedNewsAreLost) {
+                            waiting.update.fill_from(update);
                         }
                     }
                     Ok(_) => {}

@@ -8,7 +8,7 @@
 //! | `job_end_is_true` (P2, P9) | a job that a user saw as completed, and what the app-server did |
 //! | `cancel_interrupts` (P6) | what a cancel did, and what the record named before |
 //! | `cancels_reach_all` | the jobs that a user had started before the end of their session, or before their cancel, and saw active after it |
-//! | `ended_job_stops` (P6) | when a user ended a job, and when its turn was over |
+//! | `ended_job_stops` (P6) | when a user ended a job, and when its turn and its worker were over |
 //! | `no_stranger_is_signalled` | the processes that got signals, and the workers |
 //! | `job_waits_are_true` | how long a user waited for a job, and its state then |
 //! | `old_jobs_are_pruned` | the jobs that were over when another one was recorded, and which of them ended first |
@@ -72,6 +72,7 @@ kinds! {
 kinds! {
     pub(in super::super) ENDED_JOB_STOPS;
     RUNS_ON = "runs-on": "{subject:}a user ended the job at {ended}, but its turn still ran {moment}";
+    LIVES_ON = "lives-on": "{subject:}a command had ended the job at {done}, but its worker lived on {moment}";
 }
 
 kinds! {
@@ -99,6 +100,9 @@ kinds! {
 
 /// The longest time from the end of a job to the end of its turn.
 const STOPS: Duration = Duration::from_secs(3);
+
+/// The longest time from the end of a command that ended a job to the end of the worker.
+const DIES: Duration = Duration::from_millis(100);
 
 pub(super) fn violation(
     property: &'static str,
@@ -386,7 +390,30 @@ pub(in super::super) fn ended_job_stops(story: &Story<'_>) -> Vec<Violation> {
         (is_calm && is_found && !is_over && bound < until)
             .then(|| violation("ended_job_stops", job, bound, &RUNS_ON, data))
     });
-    runs.collect()
+    runs.chain(jobs.jobs.values().filter_map(|job| outlives(story, job))).collect()
+}
+
+/// A worker that outlives the command that ended its job. The command waits for the worker, and kills it at last.
+/// SIGKILL also ends a process that is stopped or hangs, so no fault excuses the worker. The command does not know
+/// a worker that has not claimed its job, or whose record is damaged.
+fn outlives(story: &Story<'_>, job: &Job<'_>) -> Option<Violation> {
+    let worker = job.worker.as_ref().filter(|_| job.damaged.is_none())?;
+    let is_worker = |to: &ProcessNote| worker.began.process == *to;
+    // A worker asks an app-server only after it has claimed its job.
+    let has_worked = job.notes.first().is_some_and(|(at, _)| Some(*at) <= job.cancelled);
+    let is_known = has_worked || job.signals.iter().any(|(_, signalled)| is_worker(&signalled.to));
+    let cancels = job.cancels.iter().filter(|_| is_known).map(|(at, _)| *at);
+    // The end of a session spares a job that is over, and its worker ends by itself.
+    let wishes = story.jobs.wishes.values();
+    // Processes of two hosts may have one id.
+    let wishes = wishes
+        .filter(|wish| wish.host == job.host && wish.signalled.iter().any(|to| is_worker(to)));
+    let done = cancels.chain(wishes.filter_map(|wish| wish.done)).min()?;
+    let bound = done + DIES;
+    let lives = worker.ended.is_none_or(|ended| ended > bound);
+    let data = fields! { done };
+    (lives && bound < Time::from(story.cx.plan.horizon))
+        .then(|| violation("ended_job_stops", job, bound, &LIVES_ON, data))
 }
 
 pub(in super::super) fn no_stranger_is_signalled(story: &Story<'_>) -> Vec<Violation> {

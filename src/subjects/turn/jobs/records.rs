@@ -1,6 +1,9 @@
 //! The property `record_is_true`: what the record of a job says of its turn and its times, and the exit status of
 //! its worker.
 
+use std::time::Duration;
+
+use super::limits::{self, LIMITS};
 use super::notes::SeenJob;
 use super::properties::violation;
 use super::story::{Job, Look};
@@ -12,10 +15,12 @@ use crate::subjects::turn::notes::TurnNote;
 use crate::subjects::turn::setup;
 use crate::subjects::turn::story::{Story, started};
 use reknit_turn::jobs::StateName;
+use reknit_turn::limits::JobLimits;
 
 kinds! {
     pub(in super::super) RECORD_IS_TRUE;
     OTHER_TURN = "other-turn": "{subject:}a user saw the job with {turn} on {thread}, but the app-server had started no such turn for it {moment}";
+    STALE = "stale": "{subject:}a user saw the job completed with {named}, but its turn was {turn} on {thread} {moment}";
     UNTRUE_TIMES = "untrue-times": "{subject:}a user saw the job {state}, but the times in its record are not true: created {created}, started {started}, ended {ended} {moment}";
     WRONG_STATUS = "wrong-status": "{subject:}a user saw the job {state}, but with the exit status {status} {moment}";
     WORKER = "worker": "{subject:}a user saw the job {state}, but its worker exited with {status} {moment}";
@@ -53,6 +58,11 @@ fn untrue(story: &Story<'_>, job: &Job<'_>, look: &Look<'_>, seen: &SeenJob) -> 
     {
         return violation(&OTHER_TURN, fields! { turn, thread });
     }
+    if let Some((turn, thread)) = stale(story, job, seen) {
+        let value = |name: &str| seen.shown[name].to_string();
+        let named = format!("turn {} on thread {}", value("turn"), value("thread"));
+        return violation(&STALE, fields! { named, turn, thread });
+    }
     if jumps(story.cx.plan) || has_true_times(job, look, seen) {
         return None;
     }
@@ -75,6 +85,25 @@ fn has_turn(story: &Story<'_>, job: &Job<'_>, turn: &str, thread: &str) -> bool 
         _ => false,
     };
     may_wait || job.notes.iter().any(|(_, note)| is_it(note))
+}
+
+/// The shortest wait for the lock of the records that is judged. A command that does not hang holds the lock for less.
+const LOCK: Duration = Duration::from_millis(100);
+
+/// Returns the turn and the thread of a completed job whose record does not name both. A worker records news that it
+/// could not record before at the latest when its turn is over, unless a command holds the lock then. No fault
+/// may delay the worker.
+fn stale<'s>(story: &Story<'_>, job: &Job<'s>, seen: &SeenJob) -> Option<(&'s str, &'s str)> {
+    let (_, turn, thread) = started(&job.notes)?;
+    let ended = job.worker_ended().filter(|_| seen.state == StateName::Completed)?;
+    let over = job.completed().into_iter().chain(job.final_answer()).min()?;
+    let own = limits::jobs(&story.cx.plan.limits.over(LIMITS));
+    // The record has no room for the news of a job with a long order if its size is limited.
+    let has_room = own.record_bytes == JobLimits::default().record_bytes;
+    let is_free = has_room && own.lock >= LOCK && !story.jobs.is_locked(job.host, over, ended);
+    let names = |name: &str, own: &str| seen.shown[name].as_str() == Some(own);
+    let is_named = names("turn", turn) && names("thread", thread);
+    (is_free && story.is_calm_until(ended) && !is_named).then_some((turn, thread))
 }
 
 /// Whether the clock of a machine jumps.

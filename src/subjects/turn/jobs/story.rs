@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::notes::{Damaged, JobCancelled, Looks, Saw, SeenJob, Signalled, WorkerBegan};
+use super::notes::{
+    Damaged, JobCancelled, Looks, ProcessNote, Saw, SeenJob, Signalled, WorkerBegan,
+};
 use super::watch::stream;
 use super::{has_jobs, starts};
 use crate::history::{Answer, Call, Event, EventKind, ProcessOutcome, Time};
@@ -88,6 +90,8 @@ pub struct Wish<'a> {
     pub done: Option<Time>,
     pub session: Option<&'a str>,
     pub turn: Option<&'a str>,
+    /// The processes that the end of the session sent signals.
+    pub signalled: Vec<&'a ProcessNote>,
 }
 
 /// What the answer to the end of a session contains if it could not cancel a job.
@@ -332,7 +336,8 @@ impl<'a> Jobs<'a> {
         let named = |name: &str| operation.fields.get(name).and_then(|value| value.as_str());
         let (turn, session) = (named("turn"), named("session"));
         if matches!(operation.verb.as_str(), "cancel" | "end-session") {
-            let wish = Wish { host: on, asked: at, done: None, session, turn };
+            let (done, signalled) = (None, Vec::new());
+            let wish = Wish { host: on, asked: at, done, session, turn, signalled };
             self.wishes.insert(call, wish);
         }
         for job in self.jobs.values_mut().filter(|job| job.host == on) {
@@ -366,6 +371,9 @@ impl<'a> Jobs<'a> {
         let Some(job) = call.and_then(|call| self.jobs.get_mut(&Call(call))) else {
             if let Some(signalled) = saw.downcast_ref::<Signalled>() {
                 self.signals.push((at, on, signalled));
+                if let Some(wish) = call.and_then(|call| self.wishes.get_mut(&Call(call))) {
+                    wish.signalled.push(&signalled.to);
+                }
             }
             return;
         };

@@ -80,6 +80,8 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("RecordsHaveNoLimit", "records-have-no-limit", &["expect"], "a worker writes a record that is too long to be read", "derived"),
     defect("SessionFailuresAreUnsaid", "session-failures-are-unsaid", &["expect"], "the end of a session does not say which jobs it could not cancel", "derived"),
     defect("UnrecordedNewsAreLost", "unrecorded-news-are-lost", &["expect"], "the thread and the turn of a job are lost if its record is locked when they come", "a walk through the code"),
+    defect("StubbornWorkersAreSpared", "stubborn-workers-are-spared", &["ended_job_stops"], "a cancel leaves a worker alone that does not end in time", "derived from facts, 35"),
+    defect("UnrecordedNewsReplaceNewer", "unrecorded-news-replace-newer", &["record_is_true"], "news of a job that could not be recorded replace those that came meanwhile", "derived"),
     defect("FewLinesWait", "few-lines-wait", &["log_is_complete"], "a log lacks lines, and says so, although they did not come too fast", "derived"),
 ];
 

@@ -9,6 +9,7 @@ use super::{DIRECTORY, store};
 use crate::process::{Detached, Exit, TERMINATE};
 use crate::subject::{Program, ProgramCode, ProgramContext};
 use crate::subjects::turn::app_server;
+use crate::subjects::turn::heard;
 use crate::subjects::turn::limits;
 use crate::subjects::turn::notes::Tag;
 use crate::subjects::turn::operations::RouteSetup;
@@ -59,7 +60,8 @@ async fn run(process: ProgramContext) -> Exit {
     }
     let worked = async {
         let route = route(&host, way, None, app_server::command(None));
-        let client = Client::new(&host.env, route, limits::client(&host.limits));
+        let env = heard::recorded(&host, tag.call);
+        let client = Client::new(&env, route, limits::client(&host.limits));
         let cancel = async {
             signals.next().await;
         };

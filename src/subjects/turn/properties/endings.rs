@@ -97,7 +97,8 @@ pub(in super::super) fn abandoned_is_interrupted(story: &Story<'_>) -> Vec<Viola
             && knew
             && run.asked_to_interrupt().is_none_or(|asked| asked > decided)
             && run.reported().is_none_or(|(reported, _)| reported > decided)
-            && !is_over(decided);
+            && !is_over(decided)
+            && !interrupts_before_its_start(story, run, decided);
         let seen = seen(&outcome.verdict);
         is_given_up.then(|| violation(at, &GIVEN_UP, fields! { seen })).flatten()
     });
@@ -106,6 +107,27 @@ pub(in super::super) fn abandoned_is_interrupted(story: &Story<'_>) -> Vec<Viola
         .chain(story.runs.iter().filter_map(|run| left_subagent(story, run)))
         .chain(begun)
         .collect()
+}
+
+/// Whether the app-server got an interrupt of whatever runs on the thread of a command after its client had given
+/// up, and before it got the start. The broker holds a start back while an abandoned turn may run on the thread, but
+/// it passes interrupts at once. A client sends one interrupt, and the broker interrupts the turn when it has gone.
+/// The app-server cannot tell such an interrupt from those that the broker sends for the abandoned turn.
+fn interrupts_before_its_start(story: &Story<'_>, run: &Run<'_>, decided: Time) -> bool {
+    let Some((began, _, thread)) = run.started() else { return false };
+    let interrupt = limits::turn(&story.cx.plan.limits.over(LIMITS)).interrupt;
+    // Its client waits for the answer to the interrupt, but not longer than this.
+    let sent = decided.before(interrupt + TICK);
+    // A turn that waits before it begins is named as soon as the app-server has its start.
+    let got_start = run.named().map_or(began, |named| named.min(began));
+    let on_thread = format!("\"threadId\":\"{thread}\"");
+    story.got.iter().any(|(at, _, got)| {
+        let line = got.line();
+        (sent..=got_start).contains(at)
+            && line.contains(method::TURN_INTERRUPT)
+            && line.contains(&on_thread)
+            && line.contains("\"turnId\":\"\"")
+    })
 }
 
 /// A turn that begins after its client has gone. The app-server has refused to interrupt it until then, and the

@@ -13,6 +13,7 @@ use crate::subjects::turn::setup::{self, BROKER, Initialize, Start, Threads};
 use crate::subjects::turn::story::{Run, Story};
 use reknit_turn::client::{ClientError, Place};
 use reknit_turn::command::{NotStarted, Refusal};
+use reknit_turn::wire::method;
 
 kinds! {
     pub(in super::super) REFUSALS_ARE_TRUE;
@@ -66,10 +67,33 @@ fn is_true(story: &Story<'_>, run: &Run<'_>, at: Time, error: &ClientError) -> b
             never_initializes(on) || is_full(story, run, at, &set) || !is_served(story, run, at)
         }
         ClientError::CannotLaunch { .. } => run.is_unstartable() || !is_served(story, run, at),
-        ClientError::CannotConnect { .. } | ClientError::NoBroker { .. } => {
-            !is_served(story, run, at)
+        ClientError::CannotConnect { .. } => {
+            let has_broker = matches!(run.route(), "broker" | "broker-or-direct");
+            has_broker && ends_uninitialized(story, at, &set) || !is_served(story, run, at)
         }
+        ClientError::NoBroker { .. } => !is_served(story, run, at),
     }
+}
+
+/// Whether the broker ends at this time because its app-server has refused `initialize`, or did not answer it in
+/// time. Such a broker accepts no clients. If its machine crashes before it has ended, nothing records its end.
+fn ends_uninitialized(story: &Story<'_>, at: Time, set: &Limits) -> bool {
+    let (process, named) = (format!("codex@{BROKER}-"), format!("\"{}\"", method::INITIALIZE));
+    let asked = story.got.iter().rfind(|(asked, stream, got)| {
+        *asked <= at && stream.starts_with(&process) && got.line().contains(&named)
+    });
+    let Some((asked, ..)) = asked else { return false };
+    let own = setup::app_server(story.cx.plan, BROKER);
+    let connection = limits::connection(set);
+    let (request, takes) = (connection.request, own.initialize_takes.0);
+    let after = match own.initialize {
+        Initialize::Answered if takes < request => return false,
+        Initialize::Answered | Initialize::Silent => request,
+        Initialize::Exits | Initialize::Refused => takes.min(request),
+    };
+    let failed = *asked + after;
+    // The broker ends only after its app-server.
+    (failed..=failed + connection.close + connection.terminate + ENDS).contains(&at)
 }
 
 /// Whether an app-server of a command refused what it was asked for, or did not answer it in time.

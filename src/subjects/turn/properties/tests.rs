@@ -12,20 +12,23 @@ use super::refusals::{fallback_is_needed, refusals_are_true};
 use super::reports::reports_are_whole;
 use super::starts::start_is_prompt;
 use super::threads::no_thread_is_left;
-use super::verdicts::status_is_the_verdict;
-use super::works::{broker_lets_go, one_client_works};
-use crate::history::{Answer, Call, Class, Data, EventKind};
+use super::verdicts::{failure_is_true, status_is_the_verdict};
+use super::works::{broker_lets_go, news_stay_private, one_client_works};
+use crate::history::{Answer, Call, Class, Data, EventKind, ProcessOutcome};
+use crate::net::Endpoint;
 use crate::property::Violation;
 use crate::property::scripted::{ScriptedRun, history};
 use crate::report::sentence;
-use crate::schedule::{Action, LimitValue, Operation, Step, When};
+use crate::schedule::{Action, LimitValue, MilestoneValue, Operation, Step, When};
 use crate::subjects::turn::app_server::RUNS_ON;
-use crate::subjects::turn::jobs::notes::{Looks, Saw, SeenJob};
-use crate::subjects::turn::jobs::properties::cancels_reach_all;
+use crate::subjects::turn::jobs::notes::{
+    JobCancelled, Looks, ProcessNote, Saw, SeenJob, Signalled, WorkerBegan,
+};
+use crate::subjects::turn::jobs::properties::{cancels_reach_all, ended_job_stops};
 use crate::subjects::turn::jobs::records::record_is_true;
 use crate::subjects::turn::notes::{
-    AppServerNote, BrokerCounted, BrokerExited, BrokerNote, Got, Reported, Shown, ThreadNote,
-    TurnNote, Work,
+    AppServerNote, BrokerCounted, BrokerExited, BrokerNote, Got, Heard, Reported, Shown,
+    ThreadNote, TurnNote, Work,
 };
 use crate::subjects::turn::outcome::{CommandOutcome, SeenRefusal, SeenVerdict};
 use crate::subjects::turn::setup::{APP_SERVERS, TABLE};
@@ -99,6 +102,23 @@ fn too_much_text_excuses_only_a_later_report() {
     breaks(&failed(), report_counts, "reported at 5.000 s that the turn completed");
     breaks(&notes(failed(), 5_001, TurnNote::TooMuch), report_counts, "completed");
     holds(&notes(failed(), 4_000, TurnNote::TooMuch), report_counts);
+}
+
+#[test]
+fn work_that_is_over_takes_no_answer_back() {
+    let exits = |between: &[TurnNote]| {
+        let run = notes(started(), 3_000, TurnNote::Answered { is_final: true });
+        let run = between.iter().fold(run, |run, note| notes(run, 3_500, note.clone()));
+        let mut run = notes(run, 4_000, TurnNote::Gone).answered(1, 4_100, failed(0));
+        let setup = json!({ "t1": { "end": "exits", "late-work": true, "noise": "work" } });
+        run.plan.setup.insert(TABLE.into(), setup);
+        run
+    };
+    let answered = "had given its final answer";
+    breaks(&exits(&[]), failure_is_true, answered);
+    breaks(&exits(&[TurnNote::Works, TurnNote::Rests]), failure_is_true, answered);
+    holds(&exits(&[TurnNote::Works]), failure_is_true);
+    holds(&exits(&[TurnNote::TooMuch]), failure_is_true);
 }
 
 #[test]
@@ -212,6 +232,53 @@ fn a_client_stays_if_the_app_server_refuses_an_interrupt_by_hand() {
     holds(&beside(by_hand(two, &why)), one_client_works);
 }
 
+/// The history tells the order of two starts in the same millisecond, not the order of the calls.
+#[test]
+fn turns_that_start_in_one_millisecond_have_an_order() {
+    let other = json!({ "turn": "t2", "route": "broker" }).to_string();
+    let both = || asked("broker").by("client2").asked_as(2, 1_000, Class::InFlight, "task", &other);
+    let first = |run: ScriptedRun, ms: u64, note: TurnNote| {
+        run.by("client").user(ms, EventKind::Observed { stream: "t1-1".into(), saw: note.into() })
+    };
+    let second = |run: ScriptedRun, ms: u64, note: TurnNote| {
+        run.by("client2").user(ms, EventKind::Observed { stream: "t2-2".into(), saw: note.into() })
+    };
+    let ended = || TurnNote::Reported(Reported::Completed);
+    let swapped = |ms: u64| {
+        let run = second(both(), 5_000, begins("turn-2"));
+        first(second(run, ms, ended()), 5_000, begins("turn-1"))
+    };
+    holds(&swapped(5_000), one_client_works);
+    breaks(&swapped(5_001), one_client_works, "while that of call 2 ran");
+    let run = second(first(both(), 5_000, begins("turn-1")), 5_000, begins("turn-2"));
+    breaks(&second(run, 5_000, ended()), one_client_works, "while that of call 1 ran");
+}
+
+/// A crash hides the end of such a broker.
+#[test]
+fn a_broker_whose_app_server_is_not_initialized_accepts_no_clients() {
+    let refused = |initialize: &str, ms: u64| {
+        let hello = json!({ "id": 1, "method": "initialize" });
+        let mut run = gets(asked("broker"), ms, &hello);
+        let setup = json!({ "broker": { "initialize": initialize } });
+        run.plan.setup.insert(APP_SERVERS.into(), setup);
+        run.plan.limits.set("connection.request", LimitValue::secs(2));
+        run.plan.limits.set("connection.close", LimitValue::millis(1));
+        run.plan.limits.set("connection.terminate", LimitValue::millis(199));
+        let (endpoint, why) = (Endpoint::tcp("broker", 80), "connection refused".to_owned());
+        let why = SeenRefusal(ClientError::CannotConnect { endpoint, why });
+        run.answered(1, 7_000, Answer::refused(why))
+    };
+    let untrue = "nothing was in its way";
+    holds(&refused("silent", 5_000), refusals_are_true);
+    breaks(&refused("silent", 5_001), refusals_are_true, untrue);
+    holds(&refused("silent", 800), refusals_are_true);
+    breaks(&refused("silent", 799), refusals_are_true, untrue);
+    holds(&refused("refused", 7_000), refusals_are_true);
+    breaks(&refused("refused", 2_799), refusals_are_true, untrue);
+    breaks(&refused("answered", 5_000), refusals_are_true, untrue);
+}
+
 /// The start of the turn `t1`.
 fn begins(turn: &str) -> TurnNote {
     TurnNote::Started { turn: turn.into(), thread: "thread-1".into() }
@@ -310,6 +377,29 @@ fn a_subagent_whose_client_is_gone_is_interrupted_in_time() {
     breaks(&interrupted(3_000, "thread-1"), abandoned_is_interrupted, spared);
     holds(&notes(works(2_500), 6_050, TurnNote::Rests), abandoned_is_interrupted);
     breaks(&notes(works(2_500), 6_051, TurnNote::Rests), abandoned_is_interrupted, spared);
+}
+
+/// The broker passes an interrupt at once, also while it holds the start of the turn back.
+#[test]
+fn a_client_that_gives_up_may_interrupt_its_turn_before_the_broker_sends_the_start() {
+    let given_up = |ms: u64, thread: &str, turn: &str| {
+        let params = json!({ "threadId": thread, "turnId": turn });
+        let interrupt = json!({ "id": 7, "method": "turn/interrupt", "params": params });
+        let mut run = gets(asked("broker"), ms, &interrupt);
+        run.plan.limits.set("client.interrupt", LimitValue::secs(2));
+        let run = notes(notes(run, 5_000, begins("turn-1")), 5_000, TurnNote::Named);
+        let fields = [("thread", MilestoneValue::Text("thread-1".into()))].into();
+        let verdict = EventKind::Milestone { name: "turn.client.verdict", fields };
+        run.user(6_900, verdict).answered(1, 7_000, failed(0))
+    };
+    let not_interrupted = "did not interrupt it";
+    holds(&given_up(4_899, "thread-1", ""), abandoned_is_interrupted);
+    holds(&given_up(5_000, "thread-1", ""), abandoned_is_interrupted);
+    // An interrupt of another client, before this one gave up.
+    breaks(&given_up(4_898, "thread-1", ""), abandoned_is_interrupted, not_interrupted);
+    breaks(&given_up(5_001, "thread-1", ""), abandoned_is_interrupted, not_interrupted);
+    breaks(&given_up(4_900, "thread-2", ""), abandoned_is_interrupted, not_interrupted);
+    breaks(&given_up(4_900, "thread-1", "turn-2"), abandoned_is_interrupted, not_interrupted);
 }
 
 /// The time of a turn, that of two interrupts, and that of the end of an app-server.
@@ -554,6 +644,24 @@ fn a_client_with_a_thread_asks_a_busy_broker_again() {
     breaks(&busy(60_999), busy_is_true, "it gave up");
 }
 
+#[test]
+fn the_news_of_a_thread_reach_no_other_command() {
+    let heard = |call: u64, ms: u64, thread: &str| {
+        let run = notes(asked("broker"), 2_000, begins("turn-1"));
+        let other = json!({ "turn": "t2", "route": "broker" }).to_string();
+        let run = run.asked_as(2, 1_500, Class::InFlight, "task", &other);
+        let (stream, saw) = (Heard::stream(Call(call)), Heard(thread.to_owned()).into());
+        run.user(ms, EventKind::Observed { stream, saw })
+    };
+    breaks(&heard(2, 2_000, "thread-1"), news_stay_private, "the thread of call 1");
+    holds(&heard(1, 2_000, "thread-1"), news_stay_private);
+    breaks(&heard(2, 1_999, "thread-1"), news_stay_private, "the thread of call 1");
+    holds(&heard(2, 2_000, "thread-2"), news_stay_private);
+    let mut few = heard(2, 2_000, "thread-1");
+    few.plan.limits.set("broker.threads", LimitValue::Count(1));
+    holds(&few, news_stay_private);
+}
+
 /// A run in which a user starts a job of the turn `t1` and the session `s1` at 1 s, and knows of it at 1.1 s.
 fn job() -> ScriptedRun {
     let fields =
@@ -595,6 +703,49 @@ fn the_end_of_a_session_reaches_each_of_its_jobs() {
     breaks(&cancel, cancels_reach_all, active);
 }
 
+#[test]
+fn a_worker_ends_before_the_command_that_ends_its_job() {
+    let observed = |stream: &str, saw: Data| EventKind::Observed { stream: stream.into(), saw };
+    let process = || ProcessNote { pid: 7, started: "1".into() };
+    let begun = || {
+        let (job_id, name) = ("task-1".to_owned(), "turn-worker".to_owned());
+        let began = WorkerBegan { job: job_id, name, process: process() };
+        job().user(1_200, observed("t1-1", began.into()))
+    };
+    let ends = |run: ScriptedRun, verb: &str, stream: Option<&str>| {
+        let fields = json!({ "turn": "t1", "session": "s1" }).to_string();
+        let run = run.asked_as(2, 2_000, Class::InFlight, verb, &fields);
+        let signalled = |stream| {
+            let signalled = Signalled { to: process(), number: 15 };
+            observed(stream, signalled.into())
+        };
+        let run = match stream {
+            Some(stream) => run.user(2_500, signalled(stream)),
+            None => run,
+        };
+        if verb == "end-session" {
+            return run.answered(2, 3_000, "cancelled jobs: 1");
+        }
+        let cancelled = JobCancelled { had_thread: true, interrupts: true, killed: true };
+        run.user(3_000, observed("t1-1", cancelled.into()))
+    };
+    let dies = |run: ScriptedRun, ms: u64| {
+        let (stream, outcome) = ("turn-worker".into(), ProcessOutcome::Signal(9).into());
+        run.user(ms, EventKind::Ended { stream, outcome })
+    };
+    let lived = "its worker lived on";
+    let cancelled = || ends(begun(), "cancel", Some("t1-1"));
+    breaks(&cancelled(), ended_job_stops, lived);
+    breaks(&dies(cancelled(), 3_101), ended_job_stops, lived);
+    holds(&dies(cancelled(), 3_100), ended_job_stops);
+    // A worker that got no signal and has not worked does not know of the cancel.
+    holds(&ends(begun(), "cancel", None), ended_job_stops);
+    let worked = notes(begun(), 1_500, TurnNote::Thread("thread-1".into()));
+    breaks(&ends(worked, "cancel", None), ended_job_stops, lived);
+    breaks(&ends(begun(), "end-session", Some("jobs-2")), ended_job_stops, lived);
+    holds(&ends(begun(), "end-session", Some("jobs-3")), ended_job_stops);
+}
+
 /// The job completes between 3.9 s after it was recorded and 5 s after its user had asked for it.
 #[test]
 fn a_record_names_its_turn_and_its_times() {
@@ -618,6 +769,31 @@ fn a_record_names_its_turn_and_its_times() {
     breaks(&completed("turn", json!("turn-2")), record_is_true, "no such turn");
     breaks(&completed("thread", json!("thread-2")), record_is_true, "no such turn");
     breaks(&completed("exitStatus", json!(1)), record_is_true, "the exit status 1");
+}
+
+#[test]
+fn the_record_of_a_completed_job_names_its_turn() {
+    let completed = |thread: Value, lasts: u64| {
+        let run = notes(job(), 2_000, begins("turn-1"));
+        let lock = json!({ "lasts": "1s" }).to_string();
+        let run = run.asked_as(2, 3_000, Class::InFlight, "hold-jobs", &lock);
+        let run = run.answered(2, 3_000 + lasts, "held");
+        let run = notes(run, 5_000, TurnNote::Reported(Reported::Completed));
+        let (stream, process) = ("t1-1".into(), ProcessNote { pid: 7, started: "1".into() });
+        let (id, name) = ("task-1".to_owned(), "turn-worker".to_owned());
+        let saw = WorkerBegan { job: id, name, process }.into();
+        let run = run.user(1_200, EventKind::Observed { stream, saw });
+        let (stream, outcome) = ("turn-worker".into(), ProcessOutcome::Exit(0).into());
+        let run = run.user(5_100, EventKind::Ended { stream, outcome });
+        let shown = json!({
+            "exitStatus": 0, "turn": "turn-1", "thread": thread,
+            "created": 50_000, "started": 50_500, "ended": 54_000,
+        });
+        sees(run, 6_000, StateName::Completed, shown)
+    };
+    holds(&completed(json!("thread-1"), 1_000), record_is_true);
+    breaks(&completed(Value::Null, 1_000), record_is_true, "its turn was turn-1 on thread-1");
+    holds(&completed(Value::Null, 2_000), record_is_true);
 }
 
 #[test]

@@ -159,9 +159,11 @@ fn answered_before_the_exit(story: &Story<'_>, run: &Run<'_>, at: Time) -> Optio
     let answered = run.final_answer().filter(|answered| *answered <= at)?;
     let setup = setup::turn(cx.plan, run.turn());
     let was_left_alone = run.interrupted().is_none() && run.cancelled.is_none();
-    // The end of another turn may be the exit, while subagents of this one work.
+    // The end of another turn may be the exit, while subagents of this one work. Work that began after the answer
+    // and is over takes nothing back. Silence proves nothing then. The exit does. A client that may have got too much
+    // does not know what it missed.
     let works = run.gone().and_then(|gone| works_since(run, gone)).is_some();
-    let is_quiet = !setup.late_work && setup.noise != Noise::Work && !works;
+    let is_quiet = !works && run.too_much().is_none();
     // The client may interrupt a turn that is silent for so long.
     let idle = limits::turn(&set).idle;
     let was_silent = run.resolved.is_some_and(|resolved| answered + idle <= resolved);

@@ -12,6 +12,7 @@ use crate::subjects::turn::limits::{self, LIMITS};
 use crate::subjects::turn::notes::TurnNote;
 use crate::subjects::turn::setup::{self, BROKER, Start, TurnSetup};
 use crate::subjects::turn::story::{Counted, Story, started};
+use reknit_turn::limits::BrokerLimits;
 
 kinds! {
     pub(in super::super) ONE_CLIENT_WORKS;
@@ -21,6 +22,11 @@ kinds! {
 kinds! {
     pub(in super::super) THREADS_ARE_FREE;
     ON_ITS_THREAD = "on-its-thread": "{subject:}the app-server started the turn on {thread} while a turn of {other} ran there {moment}";
+}
+
+kinds! {
+    pub(in super::super) NEWS_STAY_PRIVATE;
+    HEARD = "heard": "{subject:}its client got news of {thread}, which is the thread of {other} {moment}";
 }
 
 kinds! {
@@ -42,9 +48,13 @@ struct Work<'s> {
     notes: &'s [(Time, &'s TurnNote)],
 }
 
-impl Work<'_> {
+impl<'s> Work<'s> {
+    fn first(&self, is: impl Fn(&TurnNote) -> bool) -> Option<(Time, &'s TurnNote)> {
+        self.notes.iter().find(|(_, note)| is(note)).copied()
+    }
+
     fn when(&self, is: impl Fn(&TurnNote) -> bool) -> Option<Time> {
-        self.notes.iter().find(|(_, note)| is(note)).map(|(at, _)| *at)
+        self.first(is).map(|(at, _)| at)
     }
 
     /// Returns when the app-server was done with it.
@@ -142,6 +152,19 @@ fn app_server(turn: &str) -> &str {
     turn.rsplit_once('-').map_or(turn, |(app_server, _)| app_server)
 }
 
+/// Whether the first of two notes precedes the second one in the history. Only that tells the order of turns that
+/// start in the same millisecond.
+fn precedes(story: &Story<'_>, first: &TurnNote, second: &TurnNote) -> bool {
+    let note = judged(story.cx).find_map(|event| match &event.what {
+        EventKind::Observed { saw, .. } => {
+            let note = saw.downcast_ref::<TurnNote>()?;
+            (std::ptr::eq(note, first) || std::ptr::eq(note, second)).then_some(note)
+        }
+        _ => None,
+    });
+    note.is_some_and(|note| std::ptr::eq(note, first))
+}
+
 /// Returns the turns that an app-server started while another one ran that counts: the later one, when it
 /// started, its thread, and the earlier one.
 fn beside<'s>(
@@ -150,19 +173,22 @@ fn beside<'s>(
     counts: impl Fn(&Work<'_>, &Work<'_>, Time) -> bool,
 ) -> Vec<(&'s Work<'s>, Time, &'s str, &'s Work<'s>)> {
     let begun = works.iter().filter_map(|work| {
-        let (at, turn, thread) = started(work.notes)?;
+        let (began, turn, thread) = started(work.notes)?;
+        let start = work.first(|note| matches!(note, TurnNote::Started { .. }))?;
         // The app-server has accepted a turn that waits before it begins.
-        let accepted = work.when(|note| *note == TurnNote::Named).filter(|named| *named < at);
+        let named = work.first(|note| *note == TurnNote::Named);
+        let accepted = named.filter(|(named, _)| *named < began);
         let waits = !setup::turn(story.cx.plan, work.name).waits().is_zero();
-        Some((work, (accepted.filter(|_| waits).unwrap_or(at), turn, thread)))
+        let (at, note) = accepted.filter(|_| waits).unwrap_or(start);
+        Some((work, (at, note, turn, thread)))
     });
     let begun: Vec<_> = begun.collect();
     let mut found = Vec::new();
-    for (later, (at, turn, thread)) in &begun {
-        let earlier = begun.iter().find(|(earlier, (since, other, _))| {
+    for (later, (at, note, turn, thread)) in &begun {
+        let earlier = begun.iter().find(|(earlier, (since, first, other, _))| {
             earlier.call != later.call
-                && (since, earlier.call) < (at, later.call)
                 && app_server(other) == app_server(turn)
+                && (since < at || since == at && precedes(story, first, note))
                 && story.is_calm_between(*since, *at)
                 && counts(earlier, later, *at)
         });
@@ -183,6 +209,31 @@ pub(in super::super) fn one_client_works(story: &Story<'_>) -> Vec<Violation> {
         Violation::new("one_client_works", later.call, at, &BESIDE, data)
     });
     found.collect()
+}
+
+/// Judges the news of threads that clients do not own. The broker has passed a request that names the thread of each
+/// command, so it knows the owner, whatever happens to the client. A broker that remembers few threads forgets owners.
+pub(in super::super) fn news_stay_private(story: &Story<'_>) -> Vec<Violation> {
+    let most = limits::broker(&story.cx.plan.limits.over(LIMITS)).threads;
+    if most < BrokerLimits::default().threads {
+        return Vec::new();
+    }
+    let works = works(story);
+    let uses = |work: &Work<'_>, wanted: &str| {
+        let mut notes = work.notes.iter();
+        notes.any(|(_, note)| match note {
+            TurnNote::Thread(thread) | TurnNote::Started { thread, .. } => thread == wanted,
+            _ => false,
+        })
+    };
+    let heard = story.heard.iter().filter_map(|(at, call, thread)| {
+        let is_own = works.iter().any(|work| work.call == *call && uses(work, thread));
+        let mut others = works.iter().filter(|work| work.call != *call);
+        let other = others.find(|work| uses(work, thread)).filter(|_| !is_own)?;
+        let data = fields! { thread: (*thread).to_owned(), other: other.call.to_string() };
+        Some(Violation::new("news_stay_private", *call, *at, &HEARD, data))
+    });
+    heard.collect()
 }
 
 pub(in super::super) fn threads_are_free(story: &Story<'_>) -> Vec<Violation> {

@@ -80,6 +80,11 @@ impl BrokerCore {
             Target::Client(client) => Some(client),
             Target::Unclaimed | Target::Dropped => None,
         };
+        // The bug: news of a turn without a client go to the client that works now.
+        let client = client.or_else(|| {
+            let has_owner = matches!(target, Target::Turn(_));
+            self.holder().filter(|_| has_owner && defect!(AbandonedNewsAreShared))
+        });
         // The bug: notifications belong to the client that is served now.
         let client = if defect!(OwnerPerSocket) { self.holder() } else { client };
         match client {
@@ -201,7 +206,12 @@ impl BrokerCore {
     fn sole_candidate(&self) -> Option<TurnToken> {
         let mut unfinished = self.turns.iter().filter(|(_, turn)| !turn.is_finished());
         let (token, turn) = unfinished.next()?;
-        let is_sole = unfinished.next().is_none() && !self.awaits_late_start();
+        // The late answer to its own start names no other turn.
+        let starts_another = |forwarded: &Forwarded| match forwarded {
+            Forwarded::LateStart { token: other } => other != token,
+            _ => false,
+        };
+        let is_sole = unfinished.next().is_none() && !self.forwarded.values().any(starts_another);
         (is_sole && turn.client.is_some() && turn.is_live()).then_some(*token)
     }
 

@@ -144,6 +144,8 @@ impl OwnedTurn {
         self.over = is_over || self.ended.contains(&key);
         self.ended.clear();
         if self.over {
+            // The broker may have held the report of its start until this answer named its thread.
+            self.ended.push_back(key);
             self.end();
         } else {
             self.running.entry(key).or_default();

@@ -5,7 +5,7 @@ use super::*;
 /// The bug, a schedule, and its outcome without the bug.
 type Row = (&'static str, fn() -> CaptureTest, &'static str);
 
-const ROWS: [Row; 30] = [
+const ROWS: [Row; 31] = [
     ("IgnoresTheEndOfTheServer", plan_then_end, r#"Failed(Disconnected { why: "gone" }) at 0 ms"#),
     ("FailsAtEveryEndOfTheServer", answer_then_end, "Completed(EndOfServer) at 0 ms"),
     ("InfersFromAnyMessage", plan_then_end, r#"Failed(Disconnected { why: "gone" }) at 0 ms"#),
@@ -15,6 +15,11 @@ const ROWS: [Row; 30] = [
     ("LaterEndReplacesTheVerdict", late_failure, "Completed(Silence) at 250 ms"),
     ("EndsAtAnUnreadableLine", unreadable_line, "Completed(Reported) at 0 ms"),
     ("GarbledLinesAreNoWork", unreadable_line_after_the_answer, "none"),
+    (
+        "GarbledLinesTakeTheAnswerBack",
+        unreadable_line_before_the_end,
+        "Completed(EndOfServer) at 0 ms",
+    ),
     ("UnreadableLinesAreSilence", unreadable_line_in_a_silence, "none"),
     (
         "AnswersHideTheCancel",
@@ -144,6 +149,14 @@ fn unreadable_line_after_the_answer() -> CaptureTest {
         test.final_answer();
         test.handle(Input::Unreadable);
         test.wait(S);
+    })
+}
+
+fn unreadable_line_before_the_end() -> CaptureTest {
+    running(|test| {
+        test.final_answer();
+        test.handle(Input::Unreadable);
+        test.end();
     })
 }
 

@@ -109,6 +109,16 @@ fn signals_any_process_with_the_id() {
 }
 
 #[test]
+fn stubborn_workers_are_spared() {
+    breaks("StubbornWorkersAreSpared", || async {
+        let (machine, store, worker, claim) = claimed().await;
+        let plan = store.cancel(claim.id()).await.unwrap();
+        plan.stop_worker(&machine.processes, Duration::ZERO).await.unwrap();
+        !machine.processes.is_alive(&worker).unwrap()
+    });
+}
+
+#[test]
 fn finds_only_finished_jobs() {
     breaks("FindsOnlyFinishedJobs", || async {
         let (_, store, _, claim) = claimed().await;

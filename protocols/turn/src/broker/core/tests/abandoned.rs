@@ -427,6 +427,24 @@ fn a_late_answer_delivers_what_came_before_it() {
     assert_eq!((bench.core.counts().turns, bench.core.counts().unclaimed_bytes), (0, 0));
 }
 
+/// The broker reads the report of its start only after the answer.
+#[test]
+fn a_detached_review_that_is_over_at_its_late_answer_does_not_start_again() {
+    let mut bench = Bench::new();
+    bench.start_turn(B, "t2", "v");
+    bench.close(B);
+    assert_eq!(bench.interrupted(), ["v"]);
+    bench.ask(A, "review/start", json!({ "threadId": "t", "delivery": "detached" }));
+    let ticket = bench.refuse("review/start", true);
+    bench.close(A);
+    bench.turn_started("r", "u");
+    let over = json!({ "id": "u", "status": "completed" });
+    bench.late(ticket, json!({ "turn": over, "reviewThreadId": "r" }));
+    assert_eq!(bench.interrupted(), [""; 0], "the review has ended");
+    bench.turn_completed("t2", "v");
+    assert_eq!((bench.core.counts().turns, bench.core.counts().unclaimed_bytes), (0, 0));
+}
+
 #[test]
 fn the_ends_of_many_other_turns_do_not_hide_the_end_of_a_turn() {
     let mut bench = Bench::new();

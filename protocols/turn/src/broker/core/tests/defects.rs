@@ -48,6 +48,18 @@ fn abandoned_turn_runs_on() {
 }
 
 #[test]
+fn abandoned_news_are_shared() {
+    with_defect("AbandonedNewsAreShared", || {
+        let mut bench = Bench::new();
+        bench.start_turn(A, "t", "u");
+        bench.close(A);
+        bench.start_turn(B, "t2", "u2");
+        bench.item("t", "u", "late");
+        assert_eq!(bench.seen(B), ["late"]);
+    });
+}
+
+#[test]
 fn owner_per_socket() {
     with_defect("OwnerPerSocket", || {
         let mut bench = Bench::new();

@@ -88,6 +88,31 @@ fn an_unknown_thread_belongs_to_the_only_live_turn() {
 }
 
 #[test]
+fn an_unknown_thread_belongs_to_the_only_live_turn_while_its_own_start_has_no_answer() {
+    let mut bench = Bench::new();
+    bench.ask(A, "turn/start", json!({ "threadId": "t" }));
+    bench.turn_started("t", "u");
+    bench.item("s", "x", "before");
+    let ticket = bench.refuse("turn/start", true);
+    bench.item("s", "x", "after");
+    assert_eq!(bench.seen(A), ["turn/started", "before", "answer", "after"]);
+    bench.late(ticket, started("u"));
+    bench.item("s", "x", "at last");
+    assert_eq!(bench.seen(A), ["at last"]);
+}
+
+#[test]
+fn an_unknown_thread_may_belong_to_an_earlier_start_without_an_answer() {
+    let mut bench = Bench::new();
+    bench.ask(A, "review/start", json!({ "threadId": "t", "delivery": "detached" }));
+    bench.refuse("review/start", true);
+    bench.close(A);
+    bench.start_turn(B, "t2", "v");
+    bench.item("s", "x", "of the review");
+    assert_eq!(bench.seen(B), [""; 0]);
+}
+
+#[test]
 fn a_thread_is_reported_to_the_client_that_starts_it() {
     let mut bench = Bench::new();
     bench.ask(A, "thread/start", json!({}));
