@@ -30,6 +30,7 @@ mod cut_after;
 mod delay;
 mod delay_close;
 mod delay_output;
+mod flap;
 mod hang;
 mod hold;
 mod kill_children;
@@ -174,6 +175,7 @@ table! {
     slow::Slow,
     loss::Loss,
     reorder::Reorder,
+    flap::Flap,
     refuse::Refuse,
     hang::Hang,
     accept_then_close::AcceptThenClose,
@@ -411,6 +413,12 @@ mod tests {
                 lasts: second,
             }),
             Fault::Slow(Slow { place: link, toward: None, by, lasts: None }),
+            Fault::Flap(Flap {
+                hosts: ("client".into(), "server".into()),
+                down: Duration::from_millis(300),
+                up: Duration::from_secs(2),
+                lasts: second,
+            }),
             Fault::ClockJump(ClockJump { host: "server".into(), by_ms: -3000 }),
             Fault::PowerLoss(PowerLoss {
                 host: "server".into(),
@@ -425,6 +433,7 @@ mod tests {
             [
                 "partition client and server toward server, 1 s",
                 "slow client and server: 1000 B/s, a window of 512 B, until the end of the run",
+                "the link of client and server flaps, 300 ms down and 2 s up, 1 s",
                 "wall clock of server jumps back by 3 s",
                 "power loss of server, restarts after 1 s",
                 "crash server, restarts after 1 s, its processes survive",

@@ -15,7 +15,7 @@
 //! The processes that remain at the end of the run are counted.
 //!
 //! In the history, the script `p1` is the stream `p1`. This stream ends with the process: `exit 7`,
-//! `signal 9`. Its pipes are `p1/stdout`, `p1/stderr` and `p1/stdin`. An output pipe ends with
+//! `signal 9`, or `exit -1` if the wait for it fails, because its launcher cannot know its end. Its pipes are `p1/stdout`, `p1/stderr` and `p1/stdin`. An output pipe ends with
 //! `closed` when all its holders have closed it. The stream `p1/stdin` contains what the process
 //! read. Later launches are `p1~2`, `p1~3`, … The adapter of a subject can give the process another
 //! name. It can also name the call that launched the process, or that wrote a line of its input
@@ -74,11 +74,13 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::io::DuplexStream;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 use crate::history::Call;
 use crate::net::BoxFuture;
@@ -103,7 +105,7 @@ mod tests;
 pub use conditions::Conditions;
 pub use ends::PIPE;
 pub use programs::{NewProcess, ProgramHost, Programs};
-pub use script::{LateOutput, Print, ProcessEnd, Script, Stdin};
+pub use script::{LateOutput, Print, ProcessEnd, Script, Stdin, UNKNOWN_EXIT};
 pub use setup::{Ends, Input, Late, PrintedLines, Setup, TABLE, schema, scripts};
 
 use conditions::Followed;
@@ -234,6 +236,13 @@ impl Processes {
         locked(&self.table)
     }
 
+    /// Returns how long the launch of a command takes.
+    fn launch_takes(&self, command: &Command) -> Duration {
+        let command = calls::assigned(command);
+        let script = command.argv.first().and_then(|name| self.software.scripts.get(name));
+        script.map_or(Duration::ZERO, |script| script.launch_takes)
+    }
+
     /// Starts a process: registers it, and sends it to the future that runs all processes.
     fn start(&self, command: &Command) -> io::Result<Box<dyn Child>> {
         let command = &calls::assigned(command);
@@ -275,6 +284,7 @@ impl Processes {
             ends: near,
             relays,
             exit: Waited::Not(exit),
+            wait_fails: script.is_some_and(|script| script.wait_fails),
         }))
     }
 
@@ -350,7 +360,13 @@ async fn host(mut born: mpsc::UnboundedReceiver<BoxFuture<'static, ()>>) {
 
 impl Launch for Processes {
     fn launch<'a>(&'a self, command: &'a Command) -> BoxFuture<'a, io::Result<Box<dyn Child>>> {
-        Box::pin(async { self.start(command) })
+        Box::pin(async {
+            let takes = self.launch_takes(command);
+            if !takes.is_zero() {
+                sleep(takes).await;
+            }
+            self.start(command)
+        })
     }
 
     /// A script that shows its command shows its confinement, and touches nothing that can be denied.
@@ -373,6 +389,8 @@ struct Attached {
     /// The relays of its output.
     relays: Vec<Relayed>,
     exit: Waited,
+    /// Whether the next wait fails when the process has ended.
+    wait_fails: bool,
 }
 
 /// The state of the end of the process, as the launcher knows it.
@@ -424,6 +442,9 @@ impl Child for Attached {
             match self.exit {
                 Waited::Ended(exit) | Waited::Known(exit) => {
                     self.exit = Waited::Known(exit);
+                    if std::mem::take(&mut self.wait_fails) {
+                        return Err(io::Error::other("no child processes"));
+                    }
                     Ok(exit)
                 }
                 Waited::Not(_) => unreachable!("it was waited for"),

@@ -23,6 +23,8 @@ pub struct Passing {
 pub struct Leaving {
     /// The current time, counted from the start of the world.
     pub now: Duration,
+    /// When the fault began.
+    pub since: Duration,
     /// When the fault ends, if this is known beforehand.
     pub until: Option<Duration>,
     /// The seed of the run.

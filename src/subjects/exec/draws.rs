@@ -46,7 +46,14 @@ impl Operations for ExecOperation {
             .prop_map(|ms| WrittenDuration(Duration::from_millis(ms)));
         let max_bytes = prop_oneof![2 => Just(None), 1 => select(vec![1, 80, 4096]).prop_map(|bytes| Some(Size(bytes)))];
         let page = select(vec![1, 500, 65_536]).prop_map(Size);
-        let bytes = prop_oneof![3 => Just(None), 1 => select(vec![100, 4096, 100_000]).prop_map(|bytes| Some(Size(bytes)))];
+        // The header of a frame is longer from 126 bytes of payload on, and again from 65,536 on. The
+        // shortest writes have a few bytes more than 126, and these long ones 65,535 to 65,541.
+        let boundary = prop_oneof![1_u64..8, 49_060_u64..49_064];
+        let bytes = prop_oneof![
+            2 => Just(None),
+            1 => boundary.prop_map(|bytes| Some(Size(bytes))),
+            1 => select(vec![100, 4096, 100_000]).prop_map(|bytes| Some(Size(bytes))),
+        ];
         // Some users stop waiting during an outage.
         let waits = prop_oneof![4 => Just(None), 1 => select(vec![300, 2_000]).prop_map(|ms| Some(WrittenDuration(Duration::from_millis(ms))))];
         let patience = prop_oneof![5 => Just(None), 1 => select(vec![0, 10, 1_000]).prop_map(|ms| Some(WrittenDuration(Duration::from_millis(ms))))];
@@ -87,6 +94,9 @@ impl Operations for ExecOperation {
             .map(|(name, _)| name.to_owned())
             .collect();
         let without_reader = unread.clone();
+        let slow = plan.entries("process").filter(|(_, entry)| entry.get("reads-every").is_some());
+        let slow = slow.map(|(name, _)| name.to_owned());
+        let unread: Vec<String> = unread.into_iter().chain(slow).collect();
         let requests = select(vec![20, 150, 300]);
         let file = select(FILES.as_slice()).prop_map(str::to_owned);
         let content = prop_oneof![4 => Just(None), 1 => Just(Some(Size(4096)))];
@@ -137,7 +147,7 @@ fn longest_line(plan: &Plan, process: &str) -> u64 {
     lines.filter_map(|lines| lines.bytes).map(|bytes| bytes.0).max().unwrap_or(0)
 }
 
-/// How long a user waits for a process that never reads its standard input to accept a line.
+/// How long a user waits for a process that reads its standard input slowly, or never, to accept a line.
 const NO_READER: WrittenDuration = WrittenDuration(Duration::from_secs(8));
 
 /// The names that a table of the plan declares. If it declares none, a name for which every world

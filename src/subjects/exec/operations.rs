@@ -348,23 +348,34 @@ pub(super) fn tasks(operation: &Operation) -> u64 {
     tasks.map_or(1, |tasks| tasks.len() as u64)
 }
 
-/// Returns whether a slow user of a host may hold a write of this host. The process prints each line that
-/// it reads, and reads no more while its output waits for the user. Then the server queues only so
-/// many bytes of input.
-pub(super) fn is_held(plan: &Plan, all: &[&Operation], write: &Operation) -> bool {
+/// Returns whether a process, or a slow user of a host, may hold a call of this host:
+///
+/// - a call on a process whose launch takes some time;
+/// - a write to a process that reads its input slowly, or that prints each line that it reads, and
+///   reads no more while its output waits for the user. Then the server queues only so many bytes of
+///   input.
+pub(super) fn is_held(plan: &Plan, all: &[&Operation], call: &Operation) -> bool {
     let process = |operation: &Operation| operation.fields.get("process").cloned();
     let is_write =
         |operation: &&Operation| matches!(operation.verb.as_str(), "write" | "write-stream");
-    let Some(name) = process(write).filter(|_| is_write(&write)) else { return false };
+    let Some(name) = process(call) else { return false };
+    let setup: Setup = name.as_str().and_then(|name| plan.entry(TABLE, name)).unwrap_or_default();
+    if setup.launch_takes.is_some() {
+        return true;
+    }
+    if !is_write(&call) {
+        return false;
+    }
     let limits = plan.limits.over(LIMITS);
     let (client, server) = (client_limits(&limits), server_limits(&limits));
     let is_controlled = server.flow_window(client.flow_window()).is_some();
-    let setup: Setup = name.as_str().and_then(|name| plan.entry(TABLE, name)).unwrap_or_default();
     let own = || all.iter().copied().filter(|other| process(other).as_ref() == Some(&name));
     let is_slow = own().any(|other| other.pauses().is_some() || !other.looks_after().is_zero());
     let bytes = |write: &Operation| written_bytes(write).unwrap_or_default().max(LONGEST_LINE);
     let written = own().filter(is_write).map(bytes).fold(0, u64::saturating_add);
-    is_controlled && setup.stdin == Input::Echo && is_slow && written > server.stdin_bytes as u64
+    let waits_for_its_user = is_controlled && setup.stdin == Input::Echo && is_slow;
+    let reads_slowly = setup.stdin != Input::Ignore && setup.reads_every.is_some();
+    (waits_for_its_user || reads_slowly) && written > server.stdin_bytes as u64
 }
 
 /// Returns the declared number of bytes that an operation writes.
@@ -529,6 +540,32 @@ mod tests {
         assert_eq!(all(&retained, "read-all"), long, "its pages are read one after the other");
         retained.limits.set("server.retained-bytes", LimitValue::Bytes(1));
         assert_eq!(all(&retained, "read"), chunk + 3 * around, "it retains a chunk at least");
+    }
+
+    #[test]
+    fn a_slow_launch_holds_each_call_and_a_slow_reader_the_writes_without_room() {
+        let operation = |verb: &str, fields: serde_json::Value| {
+            let fields = fields.as_object().expect("fields").clone();
+            Operation { verb: verb.into(), client: "client".into(), fields }
+        };
+        let plan = |process: serde_json::Value| {
+            let mut plan = Plan::new("exec");
+            plan.setup.insert("process".into(), json!({ "p1": process }));
+            plan
+        };
+        let own = || json!({ "process": "p1" });
+        let [start, read] = ["start", "read"].map(|verb| operation(verb, own()));
+        let write = |bytes: &str| operation("write", json!({ "process": "p1", "bytes": bytes }));
+        let (small, large) = (write("256KiB"), write("257KiB"));
+        let held = |process: serde_json::Value| {
+            let plan = plan(process);
+            [&start, &read, &small, &large].map(|call| is_held(&plan, &[call], call))
+        };
+        assert_eq!(held(json!({})), [false; 4]);
+        assert_eq!(held(json!({ "launch-takes": "1s" })), [true; 4]);
+        assert_eq!(held(json!({ "reads-every": "1s" })), [false, false, false, true]);
+        let ignores = json!({ "reads-every": "1s", "stdin": "ignore" });
+        assert_eq!(held(ignores), [false; 4]);
     }
 
     #[test]

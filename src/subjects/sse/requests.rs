@@ -20,7 +20,7 @@ use super::wrong::WrongRequest;
 use crate::history::{Answer, Call, Data, ProcessOutcome, Stream};
 use crate::process::KILL;
 use crate::subject::HostContext;
-use crate::world::process::calls;
+use crate::world::process::{UNKNOWN_EXIT, calls};
 use reknit_sse::client::{Client, Failure, Refused, RequestError};
 use reknit_sse::wire::{
     CommandId, Cursor, Decoder, Ending, Event, Record, RefusalBody, RunInSession, SessionCreated,
@@ -434,6 +434,7 @@ fn outcome(ending: &Ending) -> ProcessOutcome {
     match ending {
         Ending::Exited(code) => ProcessOutcome::Exit(*code),
         Ending::Killed(signal) => ProcessOutcome::Signal(*signal),
+        Ending::Lost(_) => ProcessOutcome::Exit(UNKNOWN_EXIT),
         _ => ProcessOutcome::Signal(KILL),
     }
 }

@@ -107,11 +107,13 @@ impl SimNet {
         let number = self.faults.begun;
         self.faults.begun += 1;
         let (scope, in_flight) = (Box::new(self.scope(&target)), self.in_flight(&target));
+        let began = self.now();
         self.faults.active.push(ActiveFault {
             number,
             target,
             toward,
             kind,
+            began,
             until: self.settings.healed_from,
         });
         self.record(
@@ -328,6 +330,7 @@ impl SimNet {
         let number = self.conns.get(conn).directions[from as usize].sent + 1;
         let leaving = Leaving {
             now: self.now().since(Time::ZERO),
+            since: Duration::ZERO,
             until: None,
             seed: self.settings.seed,
             key: [conn.0 as u64, from as u64, number],

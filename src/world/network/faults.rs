@@ -28,6 +28,8 @@ pub(in crate::world) struct ActiveFault {
     /// If set, the fault affects only traffic toward this host.
     pub toward: Option<HostIx>,
     pub kind: FaultAction,
+    /// The time at which the fault began.
+    pub began: Time,
     /// The time at which the fault expires, if it is known beforehand.
     pub until: Option<Time>,
 }
@@ -70,8 +72,9 @@ impl ActiveFault {
     /// Changes the fate of a segment that the fault affects.
     pub fn pass(&self, segment: Passing, effects: &mut LinkEffects) {
         if let FaultAction::Link(fault) = &self.kind {
+            let since = self.began.since(Time::ZERO);
             let until = self.until.map(|until| until.since(Time::ZERO));
-            let leaving = segment.leaving.map(|leaving| Leaving { until, ..leaving });
+            let leaving = segment.leaving.map(|leaving| Leaving { since, until, ..leaving });
             fault.pass(&Passing { leaving, ..segment }, effects);
         }
     }

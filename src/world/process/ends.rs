@@ -4,6 +4,7 @@
 use std::future::pending;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
@@ -107,11 +108,18 @@ pub(super) struct ProcessInput<'a> {
 }
 
 impl ProcessInput<'_> {
-    /// Reads the standard input to its end, records the bytes, and writes them to `echo` if there
-    /// is one.
-    pub(super) async fn read(&mut self, echo: Option<&ProcessOutput<'_>>) -> io::Result<()> {
+    /// Reads the standard input to its end, with this pause before each read, records the bytes, and
+    /// writes them to `echo` if there is one.
+    pub(super) async fn read(
+        &mut self,
+        every: Duration,
+        echo: Option<&ProcessOutput<'_>>,
+    ) -> io::Result<()> {
         let mut buffer = [0; 4096];
         loop {
+            if !every.is_zero() {
+                sleep(every).await;
+            }
             let count = self.from.read(&mut buffer).await?;
             let came = &buffer[..count];
             let end = came.iter().position(|byte| self.terminal && *byte == END_OF_INPUT);

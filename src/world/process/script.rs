@@ -12,12 +12,16 @@ use crate::process::Exit;
 /// The behavior of a process: it prints and reads, and ends after it has printed everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Script {
+    /// How long its launch takes. The process begins after that.
+    pub launch_takes: Duration,
     /// The output to its standard output.
     pub stdout: Print,
     /// The output to its standard error, printed at the same time.
     pub stderr: Print,
     /// How it handles its standard input.
     pub stdin: Stdin,
+    /// The pause before each read of its standard input. A read takes at most 4 KiB.
+    pub reads_every: Duration,
     /// How it ends after it has printed everything.
     pub end: ProcessEnd,
     /// Whether it prints the command that started it before all other output.
@@ -27,7 +31,13 @@ pub struct Script {
     /// The signals that the process ignores. Signal 9 cannot be ignored. Every other signal ends
     /// the process.
     pub ignores: Vec<i32>,
+    /// Whether the first wait for the process fails when the process ends, so that its launcher cannot
+    /// know how it ended. In the history, it then ends with the exit code [`UNKNOWN_EXIT`].
+    pub wait_fails: bool,
 }
+
+/// The exit code in the history of a process that nobody could wait for. No process exits with it.
+pub const UNKNOWN_EXIT: i32 = -1;
 
 /// Lines that are printed at a steady pace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -134,6 +144,13 @@ impl Print {
             b'a' + (digest.value() % 26) as u8
         };
         (0..bytes).map(letter).collect::<Vec<_>>().into()
+    }
+}
+
+impl Script {
+    /// Returns the end of its process in the form of the history.
+    pub(super) fn outcome(&self, exit: Exit) -> ProcessOutcome {
+        if self.wait_fails { ProcessOutcome::Exit(UNKNOWN_EXIT) } else { outcome(exit) }
     }
 }
 

@@ -35,6 +35,9 @@ pub fn schema() -> Schema {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(example = prints(20, 50, 0), example = prints(200, 5, 7), example = prints(3, 10_000, 0), example = echoes())]
 pub struct Setup {
+    /// How long its launch takes. The process begins after that. By default no time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub launch_takes: Option<WrittenDuration>,
     /// The output to its standard output. By default none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub print: Option<PrintedLines>,
@@ -47,6 +50,10 @@ pub struct Setup {
     pub shows_command: bool,
     /// How it handles its standard input.
     pub stdin: Input,
+    /// The pause before each read of its standard input, if it reads it. A read takes at most 4 KiB.
+    /// By default none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reads_every: Option<WrittenDuration>,
     /// The code with which it exits after it has printed everything; `"signal"` if it dies of
     /// signal 9; `"never"` if it runs until a signal ends it.
     pub exit: Ends,
@@ -56,6 +63,10 @@ pub struct Setup {
     /// The signals that it ignores. Signal 9 cannot be ignored.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ignores: Vec<u8>,
+    /// Whether the first wait for the process fails when the process ends, so that the server cannot
+    /// know how it ended.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub wait_fails: bool,
 }
 
 /// Lines that a process prints. Each line contains its number and its pipe: `12 p1/stdout`.
@@ -185,7 +196,9 @@ impl From<PrintedLines> for Print {
 
 impl From<&Setup> for Script {
     fn from(setup: &Setup) -> Self {
+        let time = |written: Option<WrittenDuration>| written.map_or(Duration::ZERO, |it| it.0);
         Self {
+            launch_takes: time(setup.launch_takes),
             stdout: setup.print.map(Print::from).unwrap_or_default(),
             stderr: setup.stderr.map(Print::from).unwrap_or_default(),
             stdin: match setup.stdin {
@@ -193,12 +206,14 @@ impl From<&Setup> for Script {
                 Input::Echo => Stdin::Echoes,
                 Input::Ignore => Stdin::Ignores,
             },
+            reads_every: time(setup.reads_every),
             end: setup.exit.0,
             shows_command: setup.shows_command,
             late_output: setup
                 .late_output
                 .map(|late| LateOutput { after: late.after.0, is_detached: late.detached }),
             ignores: setup.ignores.iter().map(|number| i32::from(*number)).collect(),
+            wait_fails: setup.wait_fails,
         }
     }
 }
@@ -252,15 +267,19 @@ mod tests {
     #[test]
     fn an_entry_converts_to_a_script() {
         let script = read(json!({
+            "launch-takes": "2s",
             "print": { "lines": 200, "every": "50ms", "bytes": "64KiB", "wide": true },
             "stderr": { "lines": 3, "blank-every": 2 },
             "stdin": "echo",
+            "reads-every": "300ms",
             "shows-command": true,
             "exit": 7,
             "late-output": { "after": "4s", "detached": true },
             "ignores": [1, 15],
+            "wait-fails": true,
         }));
         let wanted = Script {
+            launch_takes: Duration::from_secs(2),
             stdout: Print {
                 lines: 200,
                 every: Duration::from_millis(50),
@@ -271,10 +290,12 @@ mod tests {
             },
             stderr: Print { lines: 3, blank_every: NonZeroU64::new(2), ..Print::default() },
             stdin: Stdin::Echoes,
+            reads_every: Duration::from_millis(300),
             end: ProcessEnd::Code(7),
             shows_command: true,
             late_output: Some(LateOutput { after: Duration::from_secs(4), is_detached: true }),
             ignores: vec![1, 15],
+            wait_fails: true,
         };
         assert_eq!(script, Ok(wanted));
         assert_eq!(

@@ -199,7 +199,7 @@ impl Scripted {
                 (played.unwrap_or(Exit::Signal(if terminal { HANG_UP } else { BROKEN_PIPE })), false)
             }
         };
-        record.ended(&Stream::from(name.as_str()), outcome(exit));
+        record.ended(&Stream::from(name.as_str()), script.outcome(exit));
         ended.report(exit);
         drop(stdin);
 
@@ -268,13 +268,16 @@ async fn run_script(
     match script.stdin {
         Stdin::Ignores => printing.await?,
         Stdin::Echoes => {
-            tokio::try_join!(printing, stdin.read(Some(out)))?;
+            tokio::try_join!(printing, stdin.read(script.reads_every, Some(out)))?;
         }
         Stdin::Reads => tokio::select! {
             biased;
             printed = printing => printed?,
             // The input may end before the process does.
-            never = async { let _ = stdin.read(None).await; pending().await } => never,
+            never = async {
+                let _ = stdin.read(script.reads_every, None).await;
+                pending().await
+            } => never,
         },
     }
     Ok(match script.end {

@@ -195,6 +195,46 @@ async fn standard_input_is_recorded_and_echoed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_slow_reader_takes_one_piece_after_each_pause() {
+    let machine = Machine::with(Script {
+        stdin: Stdin::Reads,
+        reads_every: ms(1_000),
+        end: ProcessEnd::Never,
+        ..Script::default()
+    });
+    let mut child = machine.launch().await;
+    let mut stdin = child.stdin().unwrap();
+    stdin.write_all(&[b'x'; 10_000]).await.unwrap();
+    sleep(ms(500)).await;
+    for wanted in [0, 4096, 8192, 10_000, 10_000] {
+        assert_eq!(machine.produced("p1/stdin").len(), wanted);
+        sleep(ms(1_000)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_begins_after_its_launch_and_never_if_its_launcher_stops_waiting() {
+    let machine =
+        Machine::with(Script { launch_takes: ms(500), stdout: lines(1, 50), ..Script::default() });
+    assert!(timeout(ms(499), machine.processes.launch(&run("p1"))).await.is_err());
+    sleep(ms(101)).await;
+    assert_eq!((machine.endings().len(), machine.processes.alive()), (0, 0));
+    let mut child = machine.launch().await;
+    assert_eq!(child.wait().await.unwrap(), Exit::Code(0));
+    assert_eq!(machine.endings()[0], "1150 p1: exit 0");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_wait_hides_the_end_once() {
+    let end = ProcessEnd::Code(7);
+    let machine = Machine::with(Script { wait_fails: true, end, ..Script::default() });
+    let mut child = machine.launch().await;
+    assert!(child.wait().await.is_err());
+    assert_eq!(child.wait().await.unwrap(), Exit::Code(7));
+    assert_eq!(machine.endings()[0], "0 p1: exit -1");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_process_that_never_reads_makes_its_writer_wait() {
     let machine = Machine::with(Script {
         stdin: Stdin::Ignores,

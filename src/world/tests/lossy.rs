@@ -1,4 +1,4 @@
-//! Tests `loss` and `reorder`: what both sides see, and when. The times are those of Linux.
+//! Tests `loss`, `reorder` and `flap`: what both sides see, and when. The times are those of Linux.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -29,6 +29,11 @@ fn loss(percent: u64, toward: &str, lasts: Option<u64>) -> Fault {
 fn reorder(by: u64) -> Fault {
     let (place, by) = (link(), ms(by));
     Fault::Reorder(faults::Reorder { place, toward: None, by, lasts: Some(ms(20_000)) })
+}
+
+fn flap(down: u64, up: u64, lasts: Option<u64>) -> Fault {
+    let hosts = ("client".into(), "server".into());
+    Fault::Flap(faults::Flap { hosts, down: ms(down), up: ms(up), lasts: lasts.map(ms) })
 }
 
 /// Returns a plan with one millisecond of latency.
@@ -191,6 +196,30 @@ fn acknowledgements_overtake_data_and_data_does_not_overtake_data() {
         })
     };
     assert!(overtakes(false) && !overtakes(true));
+}
+
+#[test]
+fn a_segment_arrives_when_tcp_sends_it_while_a_flapping_link_is_up() {
+    // The line is written at 1.002 s, and sent again after 200, 600, 1,400 and 3,000 ms.
+    for (down, up, lasts, answered) in [
+        (1_000, 1_000, Some(5_000), 1_604),
+        (400, 200, None, 1_004),
+        (1_000, 1_000, Some(300), 1_004),
+        (1_000, 0, Some(2_000), 4_004),
+        (0, 1_000, None, 1_004),
+        (0, 0, None, 1_004),
+    ] {
+        let plan = even([(500, flap(down, up, lasts))]);
+        let log_lines = log_lines(&history(&bare(echo, ask_once), &plan), true);
+        assert_eq!(when(&log_lines, "abc"), answered, "{down} {up} {lasts:?}");
+    }
+}
+
+#[test]
+fn a_syn_passes_a_flapping_link_at_a_later_attempt() {
+    let plan = even([(500, flap(1_000, 1_000, None))]);
+    let log_lines = log_lines(&history(&bare(echo, open_once), &plan), true);
+    assert_eq!(when(&log_lines, "opened"), 2_002);
 }
 
 #[test]

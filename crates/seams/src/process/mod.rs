@@ -209,7 +209,8 @@ pub trait Child: Send {
     /// the same exit.
     ///
     /// # Errors
-    /// If the system, or the runtime, has shut down.
+    /// If the system, or the runtime, has shut down, or if the system does not know the exit any more,
+    /// for example because something else has waited for the process. The process has ended then, too.
     ///
     /// When it returns, everything that the process wrote to its pipes can be read without waiting:
     /// the first pending read proves that the rest comes from other processes.
