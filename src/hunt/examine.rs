@@ -69,6 +69,8 @@ pub struct Examined {
     pub inconclusive: bool,
     /// Whether the run was repeated.
     pub repeated: bool,
+    /// The properties that judged a case.
+    pub judging: Vec<&'static str>,
 }
 
 /// Runs a plan, judges the run, and checks that the run is deterministic.
@@ -84,7 +86,7 @@ pub fn examine(case: JudgedRun<'_>, checks: &Checks) -> Result<Examined, RunErro
     };
     let judged = judge(case, &options, |history| chosen(history.stale > 0))?;
     let statement = judged.statement();
-    let Judged { history, mut broken, inconclusive, control, .. } = judged;
+    let Judged { history, mut broken, inconclusive, control, judging, .. } = judged;
     let expected = RunStatement { statement, has_control: control.is_some() };
     // The control run is judged by now. Repeating the run allocates two more histories, so free
     // this one first.
@@ -98,7 +100,7 @@ pub fn examine(case: JudgedRun<'_>, checks: &Checks) -> Result<Examined, RunErro
         .extend(divergence.map(|(kind, data)| {
             Violation::new(SAME_DIGEST.0, About::Run, history.end, kind, data)
         }));
-    Ok(Examined { history, broken, inconclusive, repeated })
+    Ok(Examined { history, broken, inconclusive, repeated, judging })
 }
 
 /// The statement of a run that a repetition must reproduce.

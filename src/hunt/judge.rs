@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use crate::history::History;
-use crate::property::{self, CheckContext, Violation};
+use crate::property::{self, CheckContext, Judgements, Violation};
 use crate::scenario::Expect;
 use crate::schedule::Plan;
 use crate::subject::{DynSubject, mistake};
@@ -39,6 +39,8 @@ pub struct Judged {
     pub broken: Vec<Violation>,
     /// Whether the run had an inconclusive failure: either outcome would have been correct.
     pub inconclusive: bool,
+    /// The properties that judged a case.
+    pub judging: Vec<&'static str>,
 }
 
 /// Runs a plan and judges the run against the properties and the expectations. Adds a control run
@@ -67,6 +69,7 @@ pub fn judge(
         return Err(RunError::Recording { seed: plan.seed, mistake });
     }
     let guarantees = subject.guarantees(&plan.limits.over(subject.limits()));
+    let judgements = Judgements::default();
     let cx = CheckContext {
         plan,
         history: &history,
@@ -74,12 +77,14 @@ pub fn judge(
         milestones,
         servers,
         control: control.as_ref(),
+        judgements: &judgements,
     };
     let mut broken = property::check(&cx);
     broken.extend(subject.violations(&cx));
     broken.extend(expect.unmet(&cx));
     let inconclusive = property::inconclusive(&cx);
-    Ok(Judged { history, log: outcome.log, control, broken, inconclusive })
+    let judging = judgements.properties();
+    Ok(Judged { history, log: outcome.log, control, broken, inconclusive, judging })
 }
 
 /// Returns whether packets of an older generation can be recognised and dropped.

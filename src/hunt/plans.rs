@@ -21,6 +21,15 @@ pub fn of(scenario: &ScenarioFile, subject: &Arc<dyn DynSubject>) -> Vec<Plan> {
     }
 }
 
+/// Returns the number of plans of the scenario, without making them.
+pub fn count(scenario: &ScenarioFile) -> u64 {
+    match &scenario.body {
+        Body::Schedule(_) if scenario.both_orders => scenario.seeds.saturating_mul(2),
+        Body::Schedule(_) => scenario.seeds,
+        Body::Swarm(profile) => profile.runs,
+    }
+}
+
 /// Returns the expectations of each single run: all of those of a schedule, none of those of a
 /// swarm.
 pub fn expected(scenario: &ScenarioFile) -> Expect {

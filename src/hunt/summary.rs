@@ -24,6 +24,8 @@ pub struct RunSummary {
     pub milestones: Vec<&'static str>,
     /// The points that were reached.
     pub points: Vec<&'static str>,
+    /// The properties that judged a case.
+    pub judging: Vec<&'static str>,
     /// Whether the run was repeated.
     pub repeated: bool,
     /// Whether the run had an inconclusive failure: either outcome would have been correct.
@@ -34,12 +36,13 @@ pub struct RunSummary {
 
 impl From<Examined> for RunSummary {
     fn from(examined: Examined) -> Self {
-        let Examined { history, broken, inconclusive, repeated } = examined;
+        let Examined { history, broken, inconclusive, repeated, judging } = examined;
         Self {
             lasted: history.end.since(Time::ZERO),
             digest: history.digest,
             milestones: history.milestones.keys().copied().collect(),
             points: history.points.keys().copied().collect(),
+            judging,
             repeated,
             inconclusive,
             broke: (!broken.is_empty()).then_some((broken, history)),
@@ -55,7 +58,8 @@ mod tests {
 
     fn summary(broken: Vec<Violation>) -> RunSummary {
         let history = History { end: Time(7), ..History::default() };
-        Examined { history, broken, inconclusive: false, repeated: false }.into()
+        let judging = vec!["gap_free"];
+        Examined { history, broken, inconclusive: false, repeated: false, judging }.into()
     }
 
     #[test]

@@ -210,9 +210,9 @@ fn run_plain(
     });
     let mut plain = None;
     let result = result.expect("there is a result for each plan").map(|ran| {
-        ran.map(|Judged { history, broken, inconclusive, .. }| {
+        ran.map(|Judged { history, broken, inconclusive, judging, .. }| {
             plain = broken.is_empty().then(|| history.clone());
-            Examined { history, broken, inconclusive, repeated: false }.into()
+            Examined { history, broken, inconclusive, repeated: false, judging }.into()
         })
     });
     swept.tally.take(seed, || swept.plan.clone(), result)?;

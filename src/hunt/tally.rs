@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::history::{Digest, History};
-use crate::property::{Violation, stuck};
+use crate::property::{GENERIC, Violation, stuck};
 use crate::scenario::{ScenarioFile, Snapshot, expect};
 use crate::schedule::Plan;
 use crate::subject::DynSubject;
@@ -38,6 +38,8 @@ pub struct ScenarioTally {
     pub milestones: BTreeMap<&'static str, u64>,
     /// Number of runs that reached each point.
     pub points: BTreeMap<&'static str, u64>,
+    /// Number of runs in which each property judged a case.
+    pub judging: BTreeMap<&'static str, u64>,
     /// Number of runs that were repeated.
     pub repeated: u64,
     /// Number of runs with an inconclusive failure: either outcome would have been correct.
@@ -65,6 +67,9 @@ pub struct FailedRun {
     /// The history of the run. Only the first few failed runs keep it; a stuck run has none.
     pub history: Option<History>,
 }
+
+/// A property judges seldom if it judges a case in less than one of this many runs.
+const SELDOM: u64 = 100;
 
 /// The number of failed runs that keep their history.
 const KEPT: usize = 3;
@@ -191,8 +196,16 @@ impl ScenarioTally {
     }
 
     fn add(&mut self, plan: impl FnOnce() -> Plan, summary: RunSummary) {
-        let RunSummary { lasted, digest, milestones, points, repeated, inconclusive, broke } =
-            summary;
+        let RunSummary {
+            lasted,
+            digest,
+            milestones,
+            points,
+            judging,
+            repeated,
+            inconclusive,
+            broke,
+        } = summary;
         self.runs += 1;
         self.virtual_time += lasted;
         self.digest.number(digest.value());
@@ -200,6 +213,7 @@ impl ScenarioTally {
         self.inconclusive += u64::from(inconclusive);
         milestones.into_iter().for_each(|name| *self.milestones.entry(name).or_default() += 1);
         points.into_iter().for_each(|name| *self.points.entry(name).or_default() += 1);
+        judging.into_iter().for_each(|name| *self.judging.entry(name).or_default() += 1);
         if let Some((broken, history)) = broke {
             let history = (self.failed.len() < KEPT).then_some(history);
             self.failed.push(FailedRun { plan: plan(), broken, history });
@@ -272,16 +286,30 @@ impl ScenarioTally {
         milestones.chain(points.filter(|name| !self.points.contains_key(name))).collect()
     }
 
+    /// Returns the properties that judged a case in less than one of [`SELDOM`] runs, and in how many. Fewer runs
+    /// than that show nothing.
+    pub fn seldom(&self, subject: &Arc<dyn DynSubject>) -> Vec<(String, u64)> {
+        let names = GENERIC.iter().chain(subject.properties()).map(|property| property.name);
+        let counted = names.map(|name| (name, self.judging.get(name).copied().unwrap_or_default()));
+        let seldom = counted.filter(|(_, runs)| runs * SELDOM < self.runs);
+        seldom.filter(|_| self.runs >= SELDOM).map(|(name, runs)| (name.to_owned(), runs)).collect()
+    }
+
+    /// Returns the totals to report of a subject. The real time is not filled in.
+    pub fn totals_of(&self, subject: &Arc<dyn DynSubject>) -> RunTotals {
+        RunTotals { seldom: self.seldom(subject), ..self.totals(&self.unreached(subject)) }
+    }
+
     /// Returns the totals to report, including what no run reached. The real time is not filled in.
     pub fn totals(&self, unreached: &[&'static str]) -> RunTotals {
         RunTotals {
             schedules: self.runs,
             virtual_time: self.virtual_time,
-            wall: Duration::ZERO,
             repeated: self.repeated,
             inconclusive: self.inconclusive,
             unsupported: self.unsupported,
             unreached: unreached.iter().map(|name| (*name).to_owned()).collect(),
+            ..RunTotals::default()
         }
     }
 
@@ -298,6 +326,8 @@ impl ScenarioTally {
             .iter()
             .for_each(|(name, runs)| *self.milestones.entry(name).or_default() += runs);
         other.points.iter().for_each(|(name, runs)| *self.points.entry(name).or_default() += runs);
+        let judging = other.judging.iter();
+        judging.for_each(|(name, runs)| *self.judging.entry(name).or_default() += runs);
     }
 }
 

@@ -90,7 +90,7 @@ impl Subject for EchoSubject {
 
     fn guarantees(&self, _: &Limits) -> Guarantees {
         Guarantees {
-            work: WorkBounds { attempts: 10, frames: 10, polls: 1000 },
+            work: WorkBounds { frames: 10, polls: 1000, ..Guarantees::default().work },
             ..Guarantees::default()
         }
     }

@@ -78,6 +78,8 @@ pub struct RunTotals {
     pub unsupported: u64,
     /// Milestones and points that a correct subject reaches but no run reached.
     pub unreached: Vec<String>,
+    /// Properties that judged a case in less than 1 % of the runs of a hunt, and in how many.
+    pub seldom: Vec<(String, u64)>,
 }
 
 impl RunTotals {

@@ -35,6 +35,7 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
     let mut first: BTreeMap<Call, Time> = BTreeMap::new();
     let mut newest: BTreeMap<(&str, usize, &str), &CallFacts<'_>> = BTreeMap::new();
     for effect in effects() {
+        facts.cx.judges("at_most_once");
         let Some(call) = facts.call(effect.call) else {
             broken.push(effect.call, effect.at, &UNASKED, fields! { target: effect.target });
             continue;
@@ -102,12 +103,13 @@ fn lost(facts: &Facts<'_>, took_effect: &BTreeMap<Call, Time>, broken: &mut Find
         .filter_map(|call| facts.call(*call))
         .map(|call| &*call.operation.verb)
         .collect();
-    for call in facts.calls.iter().filter(|call| {
-        mutating.contains(&*call.operation.verb) && !took_effect.contains_key(&call.call)
-    }) {
+    for call in facts.calls.iter().filter(|call| mutating.contains(&*call.operation.verb)) {
         match call.endings.first() {
             Some((_, at, CallEnding::Answered(answer))) if answer.acknowledges() => {
-                broken.push(call, *at, &LOST, fields! { answer: *answer });
+                facts.cx.judges("at_most_once");
+                if !took_effect.contains_key(&call.call) {
+                    broken.push(call, *at, &LOST, fields! { answer: *answer });
+                }
             }
             _ => {}
         }
@@ -118,9 +120,11 @@ fn lost(facts: &Facts<'_>, took_effect: &BTreeMap<Call, Time>, broken: &mut Find
         else {
             continue;
         };
-        let is_lost =
-            mutating.contains(&*call.operation.verb) && !took_effect.contains_key(&call.call);
-        if is_lost && reported.insert(call.call) {
+        if !mutating.contains(&*call.operation.verb) {
+            continue;
+        }
+        facts.cx.judges("at_most_once");
+        if !took_effect.contains_key(&call.call) && reported.insert(call.call) {
             broken.push(call, at, &OPENED_AND_LOST, fields! { stream: view.stream });
         }
     }

@@ -58,12 +58,19 @@ fn check_view(facts: &Facts<'_>, view: &View<'_>, broken: &mut Findings) {
         let (path, guarantees) = (facts.path(view.path), facts.guarantees());
         let calm = calm(path, guarantees, due);
         let faulty = path.bound(guarantees, due, Duration::ZERO);
+        // A fault without an end leaves only the calm bound.
+        if faulty < NEVER {
+            facts.cx.judges("bounded_delivery");
+        }
         if item.at <= calm.min(faulty) {
             continue;
         }
         // It takes long to sum these up.
         let extra = facts.paused_before(view, due, item.index) + answers(facts, view, due, item.at);
         let is_calm = !path.is_touched(due.before(path.allowance(guarantees)), calm + extra);
+        if is_calm && faulty >= NEVER {
+            facts.cx.judges("bounded_delivery");
+        }
         let without_extra = if is_calm { calm } else { faulty };
         let bound = without_extra + extra;
         if item.at > bound {

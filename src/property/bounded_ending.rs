@@ -180,9 +180,14 @@ fn late(
     is_abandoned: impl Fn(Time) -> bool,
 ) -> Option<(Time, Late)> {
     let Due { bound, .. } = due;
+    // Nothing is seen after the judged time.
+    if bound >= facts.judged_until() || is_abandoned(bound) {
+        return None;
+    }
+    facts.cx.judges("bounded_ending");
     let ended = ended.filter(|at| *at <= facts.horizon);
     let seen = ended.unwrap_or(facts.judged_until());
-    if seen <= bound || is_abandoned(bound) {
+    if seen <= bound {
         return None;
     }
     Some(ended.map_or((bound, Late::Open), |at| (at, Late::Ended)))

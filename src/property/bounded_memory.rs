@@ -32,8 +32,9 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
     let mut reported = BTreeSet::new();
     for event in &facts.cx.history.events {
         let EventKind::Gauge { name, value } = &event.what else { continue };
-        let Some(bound) = bound(name).filter(|bound| value > bound) else { continue };
-        if reported.insert((&event.host, *name)) {
+        let Some(bound) = bound(name) else { continue };
+        facts.cx.judges("bounded_memory");
+        if *value > bound && reported.insert((&event.host, *name)) {
             broken.push(
                 event.host.as_ref(),
                 event.at,

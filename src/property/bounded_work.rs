@@ -1,9 +1,13 @@
 //! `bounded_work`: connection attempts, frames and polls stay within the subject's bounds, whatever
 //! the network does.
 //!
-//! - attempts: connections opened by one client in any virtual second. A user may replace the client of
-//!   a host ([`begins_anew`](super::Guarantees::begins_anew)): the next one tries at once. Connections to
-//!   the outside world do not count: a user asks for each of them, and the subject bounds how many;
+//! - attempts: connections opened by one client in any virtual second, and in any virtual minute. The
+//!   second shows a client that does not pause, the minute one whose pauses do not grow while its link
+//!   flaps. A user may replace the client of a host ([`begins_anew`](super::Guarantees::begins_anew)):
+//!   the next one tries at once. Connections to the outside world do not count: a user asks for each of
+//!   them, and the subject bounds how many. In a minute, a call of a user may take one more attempt. The
+//!   minute begins anew when a host dies. An item that a connection may have brought
+//!   allows more if the subject says so ([`attempts_per_item`](super::WorkBounds::attempts_per_item));
 //! - frames: segments with payload sent by one host in any virtual second, in excess of the frames
 //!   needed for the actual data ([`Payload`]). Detailed histories list each frame. Other histories
 //!   hold only the total number of segments, which is compared with the bound for the whole run;
@@ -27,6 +31,7 @@ use super::violation::{fields, kinds};
 kinds! {
     pub(super) KINDS;
     ATTEMPTS = "attempts": "{subject:}{count} connections were opened within a second, more than {most} {moment}";
+    ATTEMPTS_A_MINUTE = "attempts-a-minute": "{subject:}{count} connections were opened within a minute, more than {most} {moment}";
     FRAMES = "frames": "{subject:}more than {most} frames were sent within a second, besides what items take {moment}";
     SEGMENTS = "segments": "{subject:}{packets} segments were sent in the run, more than {most} {moment}";
     POLLS = "polls": "{subject:}tasks were polled {polls} times in the run, more than {most} {moment}";
@@ -34,6 +39,8 @@ kinds! {
 
 /// The window in which attempts and frames are counted.
 const SECOND: Duration = Duration::from_secs(1);
+/// The longer window in which attempts are counted.
+const MINUTE: Duration = Duration::from_secs(60);
 /// The minimum payload of a segment while more data follows, in bytes.
 const SEGMENT: u64 = 1_000;
 /// The maximum number of frames that one side sends in a handshake.
@@ -52,7 +59,7 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
     check_polls(facts, broken);
 }
 
-/// The events of the last second.
+/// The latest events.
 #[derive(Default)]
 struct Window {
     moments: VecDeque<Time>,
@@ -60,9 +67,9 @@ struct Window {
 }
 
 impl Window {
-    /// Returns the number of events in the second that ends at `at`.
-    fn count(&mut self, at: Time) -> u64 {
-        while self.moments.front().is_some_and(|first| at.since(*first) >= SECOND) {
+    /// Returns the number of events in the window of this length that ends at `at`.
+    fn count(&mut self, at: Time, length: Duration) -> u64 {
+        while self.moments.front().is_some_and(|first| at.since(*first) >= length) {
             self.moments.pop_front();
         }
         self.moments.len() as u64
@@ -70,14 +77,24 @@ impl Window {
 }
 
 fn check_attempts(facts: &Facts<'_>, broken: &mut Findings) {
-    let most = facts.guarantees().work.attempts;
-    let mut windows: BTreeMap<&str, Window> = BTreeMap::new();
+    let (most, most_a_minute) =
+        (facts.guarantees().work.attempts, facts.guarantees().work.attempts_a_minute);
+    // Of the last second, and of the last minute.
+    let mut windows: BTreeMap<&str, (Window, Window)> = BTreeMap::new();
     for event in &facts.cx.history.events {
-        if let EventKind::Asked { operation, .. } = &event.what
-            && (facts.guarantees().begins_anew)(operation)
-        {
-            let window = windows.entry(operation.client.as_str()).or_default();
-            window.moments.clear();
+        match (&event.what, &event.host) {
+            (EventKind::Asked { operation, .. }, _)
+                if (facts.guarantees().begins_anew)(operation) =>
+            {
+                let (second, minute) = windows.entry(operation.client.as_str()).or_default();
+                second.moments.clear();
+                minute.moments.clear();
+            }
+            (EventKind::Died { .. }, Some(host)) => {
+                let (_, minute) = windows.entry(host.as_str()).or_default();
+                minute.moments.clear();
+            }
+            _ => {}
         }
         let EventKind::ConnOpened { conn } = event.what else { continue };
         let conn = facts.cx.history.conn(conn);
@@ -85,13 +102,49 @@ fn check_attempts(facts: &Facts<'_>, broken: &mut Findings) {
             continue;
         }
         let host = conn.client.as_str();
-        let (at, window) = (event.at, windows.entry(host).or_default());
-        window.moments.push_back(at);
-        let count = window.count(at);
-        if count > most && !std::mem::replace(&mut window.reported, true) {
+        let (at, (second, minute)) = (event.at, windows.entry(host).or_default());
+        facts.cx.judges("bounded_work");
+        second.moments.push_back(at);
+        let count = second.count(at, SECOND);
+        if count > most && !std::mem::replace(&mut second.reported, true) {
             broken.push(About::Host(host.into()), at, &ATTEMPTS, fields! { count, most });
         }
+        // A puppet opens as many connections as its schedule says.
+        if facts.cx.plan.puppets.contains_key(&conn.client) {
+            continue;
+        }
+        minute.moments.push_back(at);
+        let count = minute.count(at, MINUTE);
+        if count <= most_a_minute || minute.reported {
+            continue;
+        }
+        let most = most_a_minute.saturating_add(more_attempts(facts, host, at));
+        if count > most {
+            minute.reported = true;
+            let data = fields! { count, most };
+            broken.push(About::Host(host.into()), at, &ATTEMPTS_A_MINUTE, data);
+        }
     }
+}
+
+/// Returns how many more connections a host may open in the minute that ends at a time: one for each call
+/// of its users, and some for each item that a connection may have brought. An item may reach a slow user
+/// long after it reached the client, so all items count that the user had not received before. The exit
+/// and the close of a stream count as items, too.
+fn more_attempts(facts: &Facts<'_>, host: &str, at: Time) -> u64 {
+    let from = at.before(MINUTE);
+    let calls = facts.calls.iter().filter(|call| call.host == host);
+    let calls = calls.filter(|call| (from..=at).contains(&call.at)).count() as u64;
+    let views = facts.views.iter().filter(|view| view.host == host);
+    let open = views.filter(|view| view.ending().is_none_or(|(_, ended, _)| ended >= from));
+    let items = open.map(|view| {
+        let produced = facts.sources[view.source].items.iter().filter(|item| item.at <= at);
+        let received = view.delivered.iter().filter(|item| item.at <= at);
+        let before = received.clone().filter(|item| item.at < from).count();
+        // Nothing is known to be produced by a puppet.
+        produced.count().max(received.count()).saturating_sub(before) as u64 + 2
+    });
+    calls + facts.guarantees().work.attempts_per_item.saturating_mul(items.sum::<u64>())
 }
 
 fn makes_small_segments(facts: &Facts<'_>) -> bool {
@@ -172,10 +225,11 @@ fn check_frames(facts: &Facts<'_>, broken: &mut Findings) {
         }
         let conn = history.conn(packet.conn);
         let host = if packet.from == Side::Client { &conn.client } else { &conn.server };
+        facts.cx.judges("bounded_work");
         let (window, carried) = windows.entry(host.as_str()).or_default();
         let at = event.at;
         // Use up the bound of this second first: unlike the payload allowance, it expires.
-        if window.count(at) < most {
+        if window.count(at, SECOND) < most {
             window.moments.push_back(at);
         } else if *carried < payload.granted * users {
             *carried += 1;
@@ -200,6 +254,7 @@ fn is_new(packet: &Packet, sent: &mut BTreeMap<(ConnIndex, Side), u64>) -> bool 
 fn check_segments(facts: &Facts<'_>, broken: &mut Findings) {
     let history = facts.cx.history;
     let hosts = facts.cx.servers.len() as u64 + u64::from(facts.cx.plan.clients);
+    facts.cx.judges("bounded_work");
     let mut payload = Payload::of(facts);
     history.events.iter().for_each(|event| payload.read(event));
     let frames =
@@ -214,6 +269,7 @@ fn check_segments(facts: &Facts<'_>, broken: &mut Findings) {
 }
 
 fn check_polls(facts: &Facts<'_>, broken: &mut Findings) {
+    facts.cx.judges("bounded_work");
     let history = facts.cx.history;
     let items = facts.sources.iter().map(|source| source.items.len() as u64).sum::<u64>();
     let most =
@@ -233,8 +289,8 @@ mod tests {
     use super::super::scripted::{ScriptedRun, history};
     use crate::history::{Class, Time};
 
-    /// Attempts at a fixed interval. The guarantees in tests allow 5 attempts, 10 frames and 20
-    /// polls.
+    /// Attempts at a fixed interval. The guarantees in tests allow 5 attempts in a second and 100 in a
+    /// minute, 10 frames and 20 polls.
     fn attempts(every: u64, n: u64) -> ScriptedRun {
         (1..=n).fold(history(), |scripted, i| scripted.attempt(i as u32, 1_000 + i * every))
     }
@@ -252,6 +308,39 @@ mod tests {
             attempts(199, 50).violations("bounded_work"),
             ["client: 6 connections were opened within a second, more than 5 (at 2.194 s)"]
         );
+    }
+
+    #[test]
+    fn attempts_in_a_minute_have_a_bound_too() {
+        attempts(600, 150).holds("bounded_work");
+        assert_eq!(
+            attempts(599, 150).violations("bounded_work"),
+            ["client: 101 connections were opened within a minute, more than 100 (at 61.499 s)"]
+        );
+    }
+
+    #[test]
+    fn a_call_and_a_death_of_a_host_allow_more_attempts_in_a_minute() {
+        let scripted = attempts(590, 101);
+        assert_eq!(scripted.violations("bounded_work").len(), 1);
+        scripted.clone().asked(1, 30_000).holds("bounded_work");
+        scripted.clone().died("client", 30_000).holds("bounded_work");
+        // A call of an earlier minute, and of another host.
+        assert_eq!(scripted.clone().asked(1, 500).violations("bounded_work").len(), 1);
+        let of_another = scripted.by("client2").asked(1, 30_000);
+        assert_eq!(of_another.violations("bounded_work").len(), 1);
+    }
+
+    #[test]
+    fn items_that_a_connection_may_have_brought_allow_more_attempts_in_a_minute() {
+        let scripted = |attempts_per_item, n| {
+            let opened = attempts(590, n).opened("s1", 1, 0).produced("s1", 30_000, "a");
+            opened.guarantees(|guarantees| guarantees.work.attempts_per_item = attempts_per_item)
+        };
+        // Three items: what was produced, the exit and the close.
+        scripted(0, 100).holds("bounded_work");
+        scripted(1, 101).holds("bounded_work");
+        assert_eq!(scripted(0, 101).violations("bounded_work").len(), 1);
     }
 
     #[test]

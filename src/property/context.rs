@@ -4,6 +4,7 @@ use crate::history::History;
 use crate::schedule::{MilestoneDoc, Plan};
 
 use super::guarantees::Guarantees;
+use super::judgements::Judgements;
 use super::violation::{Violation, ViolationKind};
 
 /// A condition that must hold over the history of a run.
@@ -41,4 +42,13 @@ pub struct CheckContext<'a> {
     /// The history of the control run, if there was one: the same plan, in which packets of an
     /// older generation are dropped once a newer one is installed.
     pub control: Option<&'a History>,
+    /// How many cases each property has judged.
+    pub judgements: &'a Judgements,
+}
+
+impl CheckContext<'_> {
+    /// Counts a case that a property judges: it compares something with what it demands, and no exemption applies.
+    pub fn judges(&self, property: &'static str) {
+        self.judgements.add(property);
+    }
 }

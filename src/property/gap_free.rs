@@ -38,9 +38,10 @@ kinds! {
 /// Reports the first difference of each view.
 pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
     for view in &facts.views {
-        if facts.path(view.path).puppet {
+        if facts.path(view.path).puppet || view.delivered.is_empty() {
             continue;
         }
+        facts.cx.judges("gap_free");
         if let (None, Some(item)) = (view.opened, view.delivered.first()) {
             let data = fields! { host: view.host }.with("generation", item.generation);
             broken.push(view.stream, item.at, &UNOPENED, data);

@@ -163,8 +163,8 @@ pub struct Guarantees {
     ///
     /// Read by `bounded_work`.
     pub begins_anew: fn(&Operation) -> bool,
-    /// The maximum work of a host. Default: 10 attempts and 100 frames a second, 60 polls for each
-    /// unit of work.
+    /// The maximum work of a host. Default: 10 attempts and 100 frames a second, 600 attempts a minute,
+    /// 60 polls for each unit of work.
     ///
     /// Read by `bounded_work`.
     pub work: WorkBounds,
@@ -264,7 +264,13 @@ impl Guarantees {
             given: |_| Vec::new(),
             slow_users: None,
             begins_anew: |_| false,
-            work: WorkBounds { attempts: 10, frames: 100, polls: 60 },
+            work: WorkBounds {
+                attempts: 10,
+                attempts_a_minute: 600,
+                attempts_per_item: 0,
+                frames: 100,
+                polls: 60,
+            },
             memory: Vec::new(),
             settle: Duration::from_secs(60),
             outside: &[],
@@ -364,10 +370,76 @@ pub struct SlowUsers {
 pub struct WorkBounds {
     /// Connections opened by one client of a host in any virtual second.
     pub attempts: u64,
+    /// Connections opened by one client of a host in any virtual minute, besides one for each call
+    /// of its users in it: [`attempts_a_minute`] computes it for most clients.
+    pub attempts_a_minute: u64,
+    /// The connections that come on top in a minute for each item that a connection may have brought in
+    /// it. Zero if an item does not shorten the pauses between attempts.
+    pub attempts_per_item: u64,
     /// Segments with payload sent by one host in any virtual second, besides two for each item
     /// produced in it.
     pub frames: u64,
     /// Average number of polls of all tasks over the run, for each segment, item and virtual
     /// second.
     pub polls: u64,
+}
+
+/// Returns a bound for the attempts of a client in a minute, whatever the network does. Its pauses double
+/// from `min` to `max`, and half of each is random; the first one is zero. They begin anew only after a
+/// connection that lasted for `max`.
+///
+/// The worst network lets some attempts fail at once, while the pauses are short, then one connection last
+/// for `max`, and so on; or it lets all attempts fail. The bound is twice the number of attempts in the
+/// worse one of these cases, because a subject may have reasons to try that this does not know.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use reknit::property::attempts_a_minute;
+/// let (second, half_a_minute) = (Duration::from_secs(1), Duration::from_secs(30));
+/// assert_eq!(attempts_a_minute(second, half_a_minute), 24);
+/// ```
+pub fn attempts_a_minute(min: Duration, max: Duration) -> u64 {
+    const MINUTE: u64 = 60_000;
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1);
+    let (min, max) = (millis(min), millis(max.max(min)));
+    // The attempts so far, when the last one of them begins at the earliest, and the pause before it.
+    let (mut attempts, mut began, mut pause) = (1, 0_u64, 0_u64);
+    let mut most = 0;
+    loop {
+        // A minute may also hold the attempts of a row whose lasting connection ends after it.
+        let rows = MINUTE / began.saturating_add(max) + 1;
+        most = most.max(attempts * rows);
+        if pause == max {
+            break;
+        }
+        pause = pause.saturating_mul(2).clamp(min, max);
+        began = began.saturating_add((pause / 2).max(1));
+        if began > MINUTE {
+            break;
+        }
+        attempts += 1;
+    }
+    let failing = attempts + MINUTE.saturating_sub(began) / (max / 2).max(1);
+    2 * most.max(failing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_minute_holds_twice_the_attempts_at_the_worst_times() {
+        let bound =
+            |min, max| attempts_a_minute(Duration::from_millis(min), Duration::from_millis(max));
+        // Four attempts, at 0, 50, 150 and 350 ms, and a second later the next four: 45 times.
+        assert_eq!(bound(100, 1_000), 2 * 4 * 45);
+        // Six attempts, the last one at 15.5 s, and 30 s later the next six.
+        assert_eq!(bound(1_000, 30_000), 2 * 6 * 2);
+        // All fail: the first two, and then one each 15 s.
+        assert_eq!(bound(30_000, 30_000), 2 * 5);
+        assert_eq!(bound(120_000, 120_000), 2 * 2);
+        // The shortest pauses last for a millisecond.
+        assert_eq!(bound(0, 0), bound(1, 1));
+        assert!(bound(1, 1) >= 2 * 60_000);
+    }
 }

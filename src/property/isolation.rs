@@ -44,14 +44,21 @@ const SOON: Duration = Duration::from_secs(1);
 
 /// Checks for streams and calls that were harmed by events elsewhere.
 pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
-    for failure in
-        failures(facts).filter(|failure| failure.justification(facts) == Justification::Unjustified)
-    {
+    for failure in failures(facts).filter(|failure| !failure.is_exempt(facts)) {
+        let is_unjustified = || failure.justification(facts) == Justification::Unjustified;
         if is_calm(facts, failure.path) {
-            if trouble_elsewhere(facts, failure.index, failure.at) {
+            if !trouble_elsewhere(facts, failure.index, failure.at) {
+                continue;
+            }
+            facts.cx.judges("isolation");
+            if is_unjustified() {
                 report(&failure, Phrase::new(&OTHERS, ViolationFields::default()), broken);
             }
-        } else if let Some(other) = gap_of_other_stream(facts, &failure) {
+        } else if is_unjustified()
+            && let Some(other) = gap_of_other_stream(facts, &failure)
+        {
+            // A failure that its own path justifies shows nothing.
+            facts.cx.judges("isolation");
             report(&failure, Phrase::new(&DRAGGED, fields! { other: other.stream }), broken);
         }
     }
@@ -131,7 +138,7 @@ fn check_late_view(facts: &Facts<'_>, view: &View<'_>, broken: &mut Findings) {
     let due = ended.max(looked);
     let bound = calm_bound(facts, view.path, due) + facts.paused(view, due);
     let ending = view.ending().map(|(index, at, _)| (index, at));
-    if is_late(facts, bound, ending) && !view.is_abandoned(bound) {
+    if !view.is_abandoned(bound) && is_late(facts, bound, ending) {
         let (index, at) = ending.unwrap_or((usize::MAX, bound));
         let data = fields! { items: view.fit.items, bound };
         broken.push(
@@ -154,9 +161,15 @@ fn check_late_call(facts: &Facts<'_>, call: &CallFacts<'_>, broken: &mut Finding
 }
 
 fn is_late(facts: &Facts<'_>, bound: Time, ending: Option<(usize, Time)>) -> bool {
+    let index = ending.map_or(usize::MAX, |(index, _)| index);
+    // Nothing is seen after the judged time.
+    if bound >= facts.judged_until() || !trouble_elsewhere(facts, index, bound) {
+        return false;
+    }
+    facts.cx.judges("isolation");
     let seen =
         ending.map(|(_, at)| at).filter(|at| *at <= facts.horizon).unwrap_or(facts.judged_until());
-    seen > bound && trouble_elsewhere(facts, ending.map_or(usize::MAX, |(index, _)| index), bound)
+    seen > bound
 }
 
 #[cfg(test)]

@@ -75,8 +75,10 @@ pub(super) enum Justification {
 
 /// Reports the failures that nothing justifies.
 pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
+    let judged = failures(facts).filter(|failure| !failure.is_exempt(facts));
+    let judged = judged.inspect(|_| facts.cx.judges("justified_failure"));
     for failure in
-        failures(facts).filter(|failure| failure.justification(facts) == Justification::Unjustified)
+        judged.filter(|failure| failure.justification(facts) == Justification::Unjustified)
     {
         let FailureSite { at, reason, .. } = failure;
         let path = facts.path(failure.path);
@@ -143,11 +145,7 @@ pub(super) fn failures<'f>(facts: &'f Facts<'_>) -> impl Iterator<Item = Failure
 impl FailureSite<'_> {
     pub(super) fn justification(&self, facts: &Facts<'_>) -> Justification {
         let path = facts.path(self.path);
-        if self.at >= facts.horizon
-            || self.is_given_up()
-            || path.puppet
-            || self.lost_its_connection(facts, path)
-        {
+        if self.is_exempt(facts) || self.lost_its_connection(facts, path) {
             return Justification::Justified;
         }
         if self.waited_for_others_to_act(facts) {
@@ -179,7 +177,12 @@ impl FailureSite<'_> {
             > Justification::Unjustified
     }
 
-    /// Returns whether (e) applies.
+    /// Returns whether (e) or (f) applies: the failure shows nothing about the protocol.
+    pub(super) fn is_exempt(&self, facts: &Facts<'_>) -> bool {
+        self.at >= facts.horizon || self.is_given_up() || facts.path(self.path).puppet
+    }
+
+    /// Returns whether its user gave it up, or has died.
     fn is_given_up(&self) -> bool {
         match self.what {
             FailedItem::View(view) => view.is_abandoned(self.at),

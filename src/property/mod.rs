@@ -25,6 +25,7 @@ mod gap_free;
 mod generic;
 mod guarantees;
 mod isolation;
+mod judgements;
 mod justified_failure;
 mod no_panic;
 mod no_residue;
@@ -40,7 +41,9 @@ pub use context::{CheckContext, Property};
 pub use generic::{GENERIC, SAME_DIGEST, check, list};
 pub use guarantees::{
     Dependent, Guarantees, InFlightLimit, ReadingHost, Retention, SlowUsers, Thing, WorkBounds,
+    attempts_a_minute,
 };
+pub use judgements::Judgements;
 pub use justified_failure::inconclusive;
 pub use no_panic::stuck;
 pub use violation::{About, Phrase, Violation, ViolationFields, ViolationKind, ViolationValue};

@@ -30,6 +30,7 @@ pub fn stuck(patience: Duration) -> Violation {
 
 /// Reports every panic.
 pub(super) fn no_panic(facts: &Facts<'_>, broken: &mut Findings) {
+    facts.cx.judges("no_panic");
     for event in &facts.cx.history.events {
         if let EventKind::Panicked { message } = &event.what {
             let message = message.lines().next().unwrap_or_default();
@@ -40,6 +41,7 @@ pub(super) fn no_panic(facts: &Facts<'_>, broken: &mut Findings) {
 
 /// Reports every livelock.
 pub(super) fn no_livelock(facts: &Facts<'_>, broken: &mut Findings) {
+    facts.cx.judges("no_livelock");
     for event in &facts.cx.history.events {
         if let EventKind::Livelock { what } = &event.what {
             broken.push(event.host.as_ref(), event.at, &STOOD_STILL, fields! { what });

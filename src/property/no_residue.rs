@@ -38,6 +38,7 @@ kinds! {
 
 /// Reports counters that stayed above their baseline.
 pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
+    facts.cx.judges("no_residue");
     let mut before: BTreeMap<&str, &BTreeMap<String, u64>> = BTreeMap::new();
     for event in &facts.cx.history.events {
         if let (None, Some(what)) = (&event.host, unowned(&event.what)) {

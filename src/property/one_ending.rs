@@ -37,15 +37,17 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
         check_view(facts, view, broken);
     }
     for call in &facts.calls {
-        check_call(call, broken);
+        check_call(facts, call, broken);
     }
     for (call, at) in &facts.unasked {
+        facts.cx.judges("one_ending");
         broken.push(*call, *at, &UNASKED, ViolationFields::default());
     }
 }
 
 fn check_view(facts: &Facts<'_>, view: &View<'_>, broken: &mut Findings) {
     let Some((index, at, ending)) = view.ending() else { return };
+    facts.cx.judges("one_ending");
     let generation = view.generation_before(index);
     if let Some((_, again, other)) = view.endings.iter().find(|(.., other)| *other != ending) {
         let data = fields! { first: report(ending), second: report(other) };
@@ -89,7 +91,10 @@ fn completed_wrongly(
         .then(|| Phrase::new(&INCOMPLETE, fields! { items: produced - view.fit.start, had }))
 }
 
-fn check_call(call: &CallFacts<'_>, broken: &mut Findings) {
+fn check_call(facts: &Facts<'_>, call: &CallFacts<'_>, broken: &mut Findings) {
+    if !call.endings.is_empty() {
+        facts.cx.judges("one_ending");
+    }
     if let [(_, _, first), (_, at, second), ..] = call.endings[..] {
         broken.push(
             call,

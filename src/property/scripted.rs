@@ -16,7 +16,7 @@ use crate::schedule::{
     Fault, HoldEnd, Host, LinkPlace, MilestoneValue, Operation, Plan, Puppet, SlowBy, faults,
 };
 
-use super::{CheckContext, GENERIC, Guarantees, Retention, WorkBounds};
+use super::{CheckContext, GENERIC, Guarantees, Judgements, Retention, WorkBounds};
 use crate::report::sentence;
 
 /// `A` under the guarantees of these tests: 1 s of back-off, 3 round trips at 2 × 20 ms.
@@ -77,7 +77,13 @@ fn guarantees() -> Guarantees {
         given: |_| Vec::new(),
         slow_users: None,
         begins_anew: |_| false,
-        work: WorkBounds { attempts: 5, frames: 10, polls: 20 },
+        work: WorkBounds {
+            attempts: 5,
+            attempts_a_minute: 100,
+            attempts_per_item: 0,
+            frames: 10,
+            polls: 20,
+        },
         memory: vec![("retained", 10)],
         settle: Duration::from_secs(60),
         outside: &[],
@@ -510,6 +516,7 @@ impl ScriptedRun {
             milestones: &[],
             servers: &["server"],
             control,
+            judgements: &Judgements::default(),
         })
     }
 
@@ -522,6 +529,14 @@ impl ScriptedRun {
             |broken| broken.property == property.name && property.kinds.contains(&broken.kind)
         ));
         broken.iter().map(sentence).collect()
+    }
+
+    /// Returns the number of cases that one generic property judges, if all of them are checked.
+    pub fn judged(&self, property: &str) -> u64 {
+        self.with(|cx| {
+            super::check(cx);
+            cx.judgements.of(property)
+        })
     }
 
     #[track_caller]

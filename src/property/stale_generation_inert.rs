@@ -93,6 +93,7 @@ fn compare_views(
         if at >= diverged {
             return;
         }
+        facts.cx.judges("stale_generation_inert");
         let data =
             fields! { delivery: item + 1 }.with("generation", view.delivered[item].generation);
         return broken.push(view.stream, at, &OTHER_DELIVERY, data);
@@ -119,8 +120,15 @@ fn compare_views(
     let entry = |view: &View<'_>| view.ending().map(|(index, ..)| index);
     let is_chance_failure =
         || is_chance_failure(facts, entry(view)) || is_chance_failure(others, entry(control));
-    let differs = differs && [&here, &there].into_iter().flatten().all(|(at, _)| *at < diverged);
-    if differs && !view.is_abandoned(facts.judged_until()) && !is_chance_failure() {
+    let has_same_items = !control.delivered.is_empty()
+        && view.delivered.first().is_some_and(|item| item.at < diverged);
+    let is_ending_judged = (here.is_some() || there.is_some())
+        && [&here, &there].into_iter().flatten().all(|(at, _)| *at < diverged)
+        && !view.is_abandoned(facts.judged_until());
+    if has_same_items || is_ending_judged {
+        facts.cx.judges("stale_generation_inert");
+    }
+    if differs && is_ending_judged && !is_chance_failure() {
         let at = here.as_ref().or(there.as_ref()).map_or(Time::ZERO, |(at, _)| *at);
         let generation =
             view.generation_before(view.ending().map_or(usize::MAX, |(index, ..)| index));
@@ -167,14 +175,15 @@ fn compare_calls(
     };
     let given_up =
         [here, there].iter().any(|how| matches!(how, CallEnding::Answered(Answer::GivenUp)));
-    if *at.max(then) >= diverged || given_up {
+    if *at.max(then) >= diverged || given_up || call.gave_up.is_some() {
         return;
     }
+    facts.cx.judges("stale_generation_inert");
     let is_chance_failure = || {
         call.class == Class::Durable
             && (is_chance_failure(facts, Some(*index)) || is_chance_failure(others, Some(*other)))
     };
-    if differs(call, control) && call.gave_up.is_none() && !is_chance_failure() {
+    if differs(call, control) && !is_chance_failure() {
         let data = fields! { here: one_ending::render_call(*here), there: one_ending::render_call(*there) };
         broken.push(call, *at, &OTHER_ENDING, data);
     }

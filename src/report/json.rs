@@ -379,6 +379,8 @@ pub struct TotalsRecord {
     pub unsupported: u64,
     /// Milestones and points that no run reached, although a good subject reaches them.
     pub unreached: Vec<String>,
+    /// Properties that judged something in less than 1 % of the schedules of a hunt, and in how many.
+    pub seldom: BTreeMap<String, u64>,
 }
 
 impl From<RecordKind> for Record {

@@ -106,8 +106,16 @@ fn whole_seconds(time: Duration) -> Duration {
 
 /// Renders the lines under the table.
 pub fn totals(totals: &RunTotals) -> String {
-    let RunTotals { schedules, virtual_time, wall, repeated, inconclusive, unsupported, unreached } =
-        totals;
+    let RunTotals {
+        schedules,
+        virtual_time,
+        wall,
+        repeated,
+        inconclusive,
+        unsupported,
+        unreached,
+        seldom,
+    } = totals;
     let mut text = format!(
         "{}, {} of virtual time in {:.2} s: {} times real time\n",
         phrases::count(*schedules, "schedule"),
@@ -135,6 +143,12 @@ pub fn totals(totals: &RunTotals) -> String {
     }
     if !unreached.is_empty() {
         text += &format!("milestones and points that no run reached: {}\n", unreached.join(", "));
+    }
+    if !seldom.is_empty() {
+        let names: Vec<_> = seldom.iter().map(|(name, runs)| format!("{name} {runs}")).collect();
+        let names = names.join(", ");
+        text +=
+            &format!("properties that judged something in under 1 % of the schedules: {names}\n");
     }
     text
 }
@@ -259,6 +273,7 @@ mod tests {
             inconclusive: 1,
             unsupported: 2,
             unreached: vec!["counter.server.fenced".into()],
+            seldom: vec![("gap_free".into(), 3), ("isolation".into(), 0)],
         };
         insta::assert_snapshot!(totals(&all), @r"
         323 schedules, 15 h 21 min of virtual time in 1.50 s: 36,841 times real time
@@ -266,6 +281,7 @@ mod tests {
         1 run inconclusive: either outcome would have been correct
         2 schedules left out: not supported by the engine
         milestones and points that no run reached: counter.server.fenced
+        properties that judged something in under 1 % of the schedules: gap_free 3, isolation 0
         ");
     }
 

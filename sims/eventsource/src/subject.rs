@@ -154,7 +154,13 @@ impl Subject for EventSourceSubject {
             back_off: limits.duration("client.pause") + silence,
             round_trips: 3,
             parts: PARTS,
-            work: WorkBounds { attempts: 200, frames: 400, polls: 400 },
+            work: WorkBounds {
+                attempts: 200,
+                attempts_a_minute: 200 * 60, // the pauses do not grow
+                attempts_per_item: 0,
+                frames: 400,
+                polls: 400,
+            },
             settle: Duration::from_secs(310) + limits.duration("server.write-deadline"),
             ..Guarantees::recovering(silence, recovery)
         }

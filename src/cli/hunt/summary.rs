@@ -26,7 +26,7 @@ pub(super) fn summarize(
     wall: Duration,
 ) -> String {
     let tally = &hunted.tally;
-    let totals = RunTotals { wall, ..tally.totals(&tally.unreached(subject)) };
+    let totals = RunTotals { wall, ..tally.totals_of(subject) };
     let rate = tally.runs as f64 / wall.as_secs_f64().max(0.001);
     let mut rendered = faults(hunted);
     rendered += &format!("\n{}", table::totals(&totals));
@@ -41,7 +41,7 @@ pub(super) fn lines(
     subject: &Arc<dyn DynSubject>,
     wall: Duration,
 ) -> String {
-    let totals = RunTotals { wall, ..hunted.tally.totals(&hunted.tally.unreached(subject)) };
+    let totals = RunTotals { wall, ..hunted.tally.totals_of(subject) };
     json::hunt(hunted, finds.of_hunt()).text() + &json::totals(&totals).text()
 }
 

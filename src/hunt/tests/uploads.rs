@@ -76,7 +76,7 @@ impl Subject for Uploads {
     fn guarantees(&self, _: &Limits) -> Guarantees {
         let (detection, attempt, usual) = (SILENCE, SILENCE * 2, Guarantees::default());
         // Each upload opens a separate connection.
-        let work = WorkBounds { attempts: 50, ..usual.work };
+        let work = WorkBounds { attempts: 50, attempts_a_minute: 3_000, ..usual.work };
         Guarantees {
             detection,
             recovery: PATIENCE - detection,

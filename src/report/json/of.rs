@@ -90,6 +90,7 @@ pub fn totals(totals: &hunt::RunTotals) -> Record {
         inconclusive,
         unsupported,
         unreached,
+        seldom,
     } = totals.clone();
     let (virtual_ms, wall_ms) = (virtual_time.as_millis() as u64, wall.as_millis() as u64);
     RecordKind::Totals(TotalsRecord {
@@ -100,6 +101,7 @@ pub fn totals(totals: &hunt::RunTotals) -> Record {
         inconclusive,
         unsupported,
         unreached,
+        seldom: seldom.into_iter().collect(),
     })
     .into()
 }

@@ -31,9 +31,13 @@ fn a_scenario_line_has_the_table_row_and_the_failures() {
 
 #[test]
 fn totals_are_a_separate_line() {
-    let line =
-        totals(&hunt::RunTotals { schedules: 3, unsupported: 2, ..hunt::RunTotals::default() });
-    insta::assert_snapshot!(line.text().trim_end(), @r#"{"reknit":1,"kind":"totals","schedules":3,"virtual_ms":0,"wall_ms":0,"repeated":0,"inconclusive":0,"unsupported":2,"unreached":[]}"#);
+    let line = totals(&hunt::RunTotals {
+        schedules: 3,
+        unsupported: 2,
+        seldom: vec![("isolation".into(), 3)],
+        ..hunt::RunTotals::default()
+    });
+    insta::assert_snapshot!(line.text().trim_end(), @r#"{"reknit":1,"kind":"totals","schedules":3,"virtual_ms":0,"wall_ms":0,"repeated":0,"inconclusive":0,"unsupported":2,"unreached":[],"seldom":{"isolation":3}}"#);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::history::{
     Call, Class, ConnIndex, Connection, Data, Ending, Event, EventKind, History, ProcessOutcome,
     Stream, Time,
 };
-use crate::property::{CheckContext, Guarantees, Violation};
+use crate::property::{CheckContext, Guarantees, Judgements, Violation};
 use crate::report::sentence;
 use crate::schedule::{Host, MilestoneValue, Operation};
 
@@ -156,6 +156,7 @@ fn broken(expect: &Expect, scripted: &HistoryBuilder) -> Vec<Violation> {
         milestones: &[],
         servers: &["server"],
         control: None,
+        judgements: &Judgements::default(),
     })
 }
 

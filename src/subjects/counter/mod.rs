@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::net::Endpoint;
-use crate::property::{Guarantees, Retention, WorkBounds};
+use crate::property::{Guarantees, Retention, WorkBounds, attempts_a_minute};
 use crate::schedule::{Limit, Limits};
 use crate::subject::{
     DefectDoc, HostContext, MilestoneDoc, OperationQueue, PointDoc, Rule, Subject,
@@ -118,7 +118,14 @@ impl Subject for Counter {
             session: server.session_lifetime,
             retention: Retention { items: Some(server.retained_items as u64), ..Retention::ALL },
             closed_retention: server.closed_retention,
-            work: WorkBounds { attempts: 10, frames: 100, polls: 60 },
+            work: WorkBounds {
+                attempts: 10,
+                // With the default pauses, a link that fails at the worst times causes 220 attempts.
+                attempts_a_minute: attempts_a_minute(client.back_off_min, client.back_off_max),
+                attempts_per_item: 0,
+                frames: 100,
+                polls: 60,
+            },
             memory: vec![
                 ("longest-log", server.retained_items as u64),
                 ("longest-queue", server.queued_replies as u64),

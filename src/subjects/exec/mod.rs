@@ -24,7 +24,9 @@ use std::time::Duration;
 
 use crate::history::Side;
 use crate::net::Endpoint;
-use crate::property::{Guarantees, InFlightLimit, Property, Retention, SlowUsers, WorkBounds};
+use crate::property::{
+    Guarantees, InFlightLimit, Property, Retention, SlowUsers, WorkBounds, attempts_a_minute,
+};
 use crate::schedule::{Limit, LimitProfile, Limits};
 use crate::subject::{
     DefectDoc, Dissector, HostContext, MilestoneDoc, OperationQueue, PointDoc, Rule, Subject,
@@ -192,7 +194,17 @@ impl Subject for Exec {
             begins_anew: Guarantees::default().begins_anew,
             answer_bytes: operations::answer_bytes,
             slow_users: slow_users(&client, &server),
-            work: WorkBounds { attempts: 15, frames: 400, polls: 200 },
+            work: WorkBounds {
+                attempts: 15,
+                // A client of a host has one connection at a time. With the default pauses, a link that
+                // fails at the worst times causes 180 attempts, so the bound is 360.
+                attempts_a_minute: attempts_a_minute(client.back_off_min, client.back_off_max),
+                // The pauses begin anew after a connection that brought events. Four attempts follow
+                // before they are as long as a connection that lets them begin anew without events.
+                attempts_per_item: 4,
+                frames: 400,
+                polls: 200,
+            },
             memory: memory(&client, &server),
             settle: detection
                 + server.detached_lifetime

@@ -44,13 +44,14 @@
 //! | `counts_are_true` | the resource counts of client and server, and what is open by the network, the users and the outside world |
 //! | `lost_calls_were_sent` | the reasons of failed calls, and the ends of their client's connections |
 //! | `attempts_pause` | the connections that a client opened, the ends of those without an answer, and the milestones of those that failed and that the server attached |
+//! | `repetitions_pause` | the milestones of reads and terminates that the server refused, and the connections |
 //! | `sessions_are_shared` | the milestones of new and refused sessions, and the hosts of their connections |
 //! | `http_limits_hold` | the lengths of whole bodies, the deadlines and the redirects of requests, the faults, and the connections that the server opened |
 //! | `waits_are_whole` | the times of calls that the client gave up, and their waits |
 //! | `unfollowed_run_on` | the real ends of processes that their users dropped, the connections, and the faults |
 //! | `logs_are_bounded` | the greatest sizes of the client's logs, and what their users have received |
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::answers::ExecFailure;
@@ -369,6 +370,12 @@ pub(super) const OWN: &[Property] = &[
         check: pauses::attempts_pause,
     },
     Property {
+        name: "repetitions_pause",
+        doc: "the client repeats a refused read of missing events, or a refused terminate, over the same connection only after its pause",
+        kinds: pauses::REPETITIONS_PAUSE,
+        check: pauses::repetitions_pause,
+    },
+    Property {
         name: "sessions_are_shared",
         doc: "the server refuses a session for lack of room only to a host that has its share of the sessions",
         kinds: shares::SESSIONS_ARE_SHARED,
@@ -412,7 +419,7 @@ fn no_orphan(cx: &CheckContext<'_>) -> Vec<Violation> {
     let mut unwanted: BTreeMap<Call, Time> = BTreeMap::new();
     let mut failed: BTreeMap<&str, Time> = BTreeMap::new();
     let mut started: BTreeMap<Call, (&str, Time)> = BTreeMap::new();
-    let mut ended: BTreeSet<&str> = BTreeSet::new();
+    let mut ended: BTreeMap<&str, Time> = BTreeMap::new();
     for event in judged(cx) {
         match &event.what {
             EventKind::Failed { call, .. } => drop(unwanted.insert(*call, event.at)),
@@ -427,21 +434,23 @@ fn no_orphan(cx: &CheckContext<'_>) -> Vec<Violation> {
             EventKind::Effect { call, target } if is_start(target) => {
                 started.insert(*call, (target, event.at));
             }
-            EventKind::Ended { stream, .. } => drop(ended.insert(&stream.0)),
+            EventKind::Ended { stream, .. } => drop(ended.insert(&stream.0, event.at)),
             EventKind::Died { .. } => return Vec::new(), // with the server die its processes; a dead client cleans nothing up
             _ => {}
         }
     }
-    let left = started.iter().filter(|(_, (name, _))| !ended.contains(name));
-    let left = left.filter_map(|(call, (name, at))| {
+    let over = started.iter().filter_map(|(call, (name, at))| {
         let since = [unwanted.get(call), failed.get(name)].into_iter().flatten().min()?;
-        Some((call, name, *since.max(at)))
+        Some((call, *name, *since.max(at)))
     });
-    let late = left.filter(|(.., since)| *since + patience < Time::from(cx.plan.horizon));
+    let due = over.filter(|(.., since)| *since + patience < Time::from(cx.plan.horizon));
+    let lived = due.filter(|(_, name, since)| ended.get(name).is_none_or(|at| at > since));
+    let lived = lived.inspect(|_| cx.judges("no_orphan"));
+    let late = lived.filter(|(_, name, _)| !ended.contains_key(name));
     let late = late.map(|(call, name, since)| {
         Violation::new(
             "no_orphan",
-            &Stream::from(*name),
+            &Stream::from(name),
             since + patience,
             &STILL_LIVES,
             fields! { since, call: *call },
@@ -461,15 +470,18 @@ fn no_call_before_install(cx: &CheckContext<'_>) -> Vec<Violation> {
         let key = (host(event), generation);
         match *name {
             "exec.client.connected" => drop(installed.insert(key, event.at)),
-            "exec.client.sent" if !installed.contains_key(&key) => {
-                let data = fields! { number: generation };
-                found.push(Violation::new(
-                    "no_call_before_install",
-                    event.host.as_ref(),
-                    event.at,
-                    &CARRIED_EARLY,
-                    data,
-                ));
+            "exec.client.sent" => {
+                cx.judges("no_call_before_install");
+                if !installed.contains_key(&key) {
+                    let data = fields! { number: generation };
+                    found.push(Violation::new(
+                        "no_call_before_install",
+                        event.host.as_ref(),
+                        event.at,
+                        &CARRIED_EARLY,
+                        data,
+                    ));
+                }
             }
             _ => {}
         }
@@ -503,7 +515,8 @@ fn one_reason(cx: &CheckContext<'_>) -> Vec<Violation> {
                 owed.extend(reasons.get(host).map(|reason| (*call, reason.clone())))
             }
             EventKind::Failed { call, reason } => {
-                if let Some(first) = owed.get(call).filter(|first| **first != reason.to_string()) {
+                let first = owed.get(call).inspect(|_| cx.judges("one_reason"));
+                if let Some(first) = first.filter(|first| **first != reason.to_string()) {
                     found.push(Violation::new(
                         "one_reason",
                         *call,

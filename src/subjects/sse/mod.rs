@@ -19,6 +19,7 @@ use super::census::counted;
 use crate::history::{Side, Stream};
 use crate::property::{
     CheckContext, Guarantees, Property, Retention, SlowUsers, Violation, WorkBounds,
+    attempts_a_minute,
 };
 use crate::schedule::{Limit, Limits, Operation};
 use crate::subject::dyn_subject::read;
@@ -150,7 +151,15 @@ impl Subject for Sse {
             parts: names::PARTS,
             closed_retention: server.ended_retention,
             slow_users: Some(slow),
-            work: WorkBounds { attempts: 100, frames: 400, polls: 400 }, // of some ten followers
+            work: WorkBounds {
+                // Of some ten followers. With the default pauses, a link that fails at the worst times
+                // causes 60 attempts of each in a minute, so the bound is ten times 120.
+                attempts: 100,
+                attempts_a_minute: 10 * attempts_a_minute(client.min_pause, client.max_pause),
+                attempts_per_item: 4, // the pauses begin anew after a stream that brought an event
+                frames: 400,
+                polls: 400,
+            },
             memory: vec![(
                 "log-bytes",
                 (server.retained_bytes as u64 + 2 * (server.line_bytes as u64 + OVERHEAD))

@@ -490,19 +490,25 @@ impl<'a> Story<'a> {
         let count = starts.entry((on, process.clone())).or_default();
         let all = *count;
         let Some(nth) = (1..all).find(|nth| record_of(*nth) == target) else { return };
-        let asked = (1..=all).find(|asked| record_of(*asked) == question.record);
-        *count = nth;
+        let asked = (nth..=all).find(|asked| record_of(*asked) == question.record);
         question.record = target.to_owned();
-        let is_lost =
-            |other: &Question<'_>| other.is_run() && other.call != call && other.record == target;
+        let Some(asked) = asked else { return };
+        // The user counted fewer starts.
+        let more = asked - nth;
+        *count = all - more;
+        let is_run =
+            |other: &Question<'_>| other.is_run() && other.host == on && other.call != call;
+        let is_lost = |other: &Question<'_>| is_run(other) && other.record == target;
         let Some(lost) = self.questions.iter().position(is_lost) else { return };
         // What the user asked since then is about a command with a lower number, too.
-        let more = asked.map_or(0, |asked| asked.saturating_sub(nth));
-        for other in self.questions[lost..].iter_mut().filter(|other| other.host == on) {
-            let named = (1..=all).find(|nth| record_of(*nth) == other.record);
-            if is_lost(other) {
+        let later = self.questions[lost..].iter_mut();
+        for other in later.filter(|other| other.host == on && other.call != call) {
+            let Some(named) = (1..=all).find(|nth| record_of(*nth) == other.record) else {
+                continue;
+            };
+            if other.is_run() && (nth..asked).contains(&named) {
                 other.record.clear();
-            } else if let (false, Some(named)) = (other.is_run(), named) {
+            } else if !other.is_run() || named > asked {
                 other.record = record_of(named.saturating_sub(more).max(1));
             }
         }

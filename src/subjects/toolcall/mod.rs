@@ -20,7 +20,9 @@ use std::time::Duration;
 
 use crate::history::Side;
 use crate::net::Endpoint;
-use crate::property::{CheckContext, Guarantees, Property, Violation, WorkBounds};
+use crate::property::{
+    CheckContext, Guarantees, Property, Violation, WorkBounds, attempts_a_minute,
+};
 use crate::schedule::{Limit, Limits};
 use crate::subject::{
     DefectDoc, Dissector, HostContext, MilestoneDoc, OperationQueue, PointDoc, Rule, Subject,
@@ -185,7 +187,16 @@ impl Subject for Toolcall {
             given: properties::results,
             depends: setup::depends,
             begins_anew: |operation| operation.verb == "reload",
-            work: WorkBounds { attempts: 20, frames: 200, polls: 400 },
+            work: WorkBounds {
+                attempts: 20,
+                // A window has one connection at a time; a user asks for each further one. With the
+                // default pauses, a link that fails at the worst times causes 12 attempts: six until
+                // the link holds for 30 s, and six more. So the bound is 24.
+                attempts_a_minute: attempts_a_minute(client.back_off_min, client.back_off_max),
+                attempts_per_item: 0,
+                frames: 200,
+                polls: 400,
+            },
             memory: vec![
                 ("questions", 64),
                 ("unconfirmed", client.unconfirmed as u64 + 64),

@@ -171,7 +171,15 @@ impl Subject for Turn {
         let end_of_a_job = cancel.interrupt + cancel.grace + jobs::limits::jobs(limits).lock * 3;
         Guarantees {
             attempt: command * 2 + end_of_a_job * 4,
-            work: WorkBounds { attempts: 20, frames: 400, polls: 400 },
+            work: WorkBounds {
+                attempts: 20,
+                // A command that looks for its broker connects each 50 ms until the broker is up, and
+                // one command may follow the other.
+                attempts_a_minute: 20 * 60,
+                attempts_per_item: 0,
+                frames: 400,
+                polls: 400,
+            },
             settle: broker.settle + broker.shutdown + broker.reserve + turn.interrupt + ends,
             ..Guarantees::fail_fast()
         }

@@ -61,9 +61,9 @@ pub const DEFECTS: &[DefectDoc] = &[
     // The verdict of a turn.
     defect("FailureExitsWithZero", "failure-exits-with-zero", &["status_is_the_verdict"], "a command whose turn failed exits with status 0", "facts, rule 10"),
     defect("OtherInterruptsAreCancels", "other-interrupts-are-cancels", &["status_is_the_verdict"], "a command whose turn another client interrupted exits with status 130", "facts, rule 10"),
-    defect("RestingSubagentsRun", "resting-subagents-run", &["start_is_prompt"], "the broker waits for a subagent whose thread rests", "found by reading"),
+    defect("RestingSubagentsRun", "resting-subagents-run", &["start_is_prompt", "expect"], "the broker waits for a subagent whose thread rests", "found by reading"),
     defect("InterruptHitsTheNextTurn", "interrupt-hits-the-next-turn", &["interrupts_have_a_cause"], "an interrupt without an id ends the turn of the next client on the thread", "found by reading"),
-    defect("IgnoresTheEndOfTheServer", "ignores-the-end-of-the-server", &["no_livelock"], "a turn whose app-server ends gets no verdict", "the plugin 1.0.5; facts, 1"),
+    defect("IgnoresTheEndOfTheServer", "ignores-the-end-of-the-server", &["no_livelock", "ending_is_prompt"], "a turn whose app-server ends gets no verdict", "the plugin 1.0.5; facts, 1"),
     defect("FailsAtEveryEndOfTheServer", "fails-at-every-end-of-the-server", &["failure_is_true"], "a turn whose app-server ends after the final answer fails", "the first version of #243; facts, 4"),
     defect("WaitsAfterAnError", "waits-after-an-error", &["ending_is_prompt"], "an error that the app-server does not retry is only remembered", "issue 698; facts, 6"),
     defect("WaitsForEverForATurnId", "waits-for-ever-for-a-turn-id", &["ending_is_prompt"], "a turn whose start was answered without an id buffers all notifications", "issue 781; facts, 7"),
@@ -143,7 +143,7 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("StartWithoutLock", "start-without-lock", &["one_broker_serves"], "each of several clients that start at once starts a broker", "issues 543 and 768; facts, 10"),
     defect("DeadBrokersAreNotReplaced", "dead-brokers-are-not-replaced", &["fallback_is_needed"], "a client that finds the record of a dead broker starts no broker", "derived from facts, A.5"),
     defect("RunningBrokersAreLeft", "running-brokers-are-left", &["fallback_is_needed"], "a command does not use the broker of its machine if another one has started it", "derived from facts, A.5"),
-    defect("DeadBrokerIsTrusted", "dead-broker-is-trusted", &["fallback_is_taken"], "a client does not check whether the broker of a record is alive, and waits for it", "facts, A.5"),
+    defect("DeadBrokerIsTrusted", "dead-broker-is-trusted", &["fallback_is_taken", "fallback_is_needed"], "a client does not check whether the broker of a record is alive, and waits for it", "facts, A.5"),
     defect("BusyBrokerIsReplaced", "busy-broker-is-replaced", &["one_broker_serves"], "a broker that does not answer in time counts as dead", "issues 753 and 768; facts, 11"),
     defect("AnyAccountIsMine", "any-account-is-mine", &["account_is_own"], "a client uses the broker of another account", "issue 369; facts, 21"),
     // The client.

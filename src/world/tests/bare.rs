@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::history::{Event, EventKind, History, Side, Stream as Name};
 use crate::net::{Endpoint, Stream};
-use crate::property::{CheckContext, GENERIC, Guarantees, WorkBounds};
+use crate::property::{CheckContext, GENERIC, Guarantees, Judgements, WorkBounds};
 use crate::schedule::{Action, Fault, Limits, Orphans, Plan, Trigger, When, faults};
 use crate::subject::{
     Dissector, DynSubject, HostContext, LineMessages, Message, Nothing, OperationQueue, Program,
@@ -64,7 +64,9 @@ impl Subject for Bare {
     }
 
     fn guarantees(&self, _: &Limits) -> Guarantees {
-        let work = WorkBounds { attempts: 1, frames: 1, polls: 1 };
+        let (attempts_a_minute, attempts_per_item) = (60, 0);
+        let work =
+            WorkBounds { attempts: 1, attempts_a_minute, attempts_per_item, frames: 1, polls: 1 };
         let (round_trips, settle) = (1, Duration::from_secs(1));
         Guarantees {
             round_trips,
@@ -158,6 +160,7 @@ pub fn broken(
         milestones: &[],
         servers: &["server"],
         control: None,
+        judgements: &Judgements::default(),
     };
     let property = GENERIC.iter().find(|known| known.name == property).unwrap();
     (property.check)(&cx).iter().map(crate::report::sentence).collect()

@@ -119,7 +119,7 @@ impl<'a> Truth<'a> {
         truth
     }
 
-    /// Returns the time by which an answered call must have taken effect, if nothing excuses it.
+    /// Returns the time by which an answered call must have taken effect, if the run lasts until then.
     fn due(&self, call: &AnsweredCall<'_>, until: Time) -> Option<Time> {
         let faults = self.faults.values().filter(|(_, over)| *over >= call.at);
         let due =
@@ -129,7 +129,12 @@ impl<'a> Truth<'a> {
                     if *began <= due { due.max(*over + SOON) } else { due }
                 },
             );
-        (due < until && self.ends.get(call.process).is_none_or(|end| *end > due)).then_some(due)
+        (due < until).then_some(due)
+    }
+
+    /// Returns whether the process of a call still ran at a time.
+    fn still_ran(&self, call: &AnsweredCall<'_>, at: Time) -> bool {
+        self.ends.get(call.process).is_none_or(|end| *end > at)
     }
 }
 
@@ -162,16 +167,23 @@ pub(super) fn input_arrives(cx: &CheckContext<'_>) -> Vec<Violation> {
     let truth = Truth::of(cx);
     let until = Time::from(cx.plan.horizon);
     // A process that prints its input reads no more while its output pipe is full.
-    let is_blocked = |call: &AnsweredCall<'_>| match setup(cx, &call.asked).stdin {
-        Input::Read => false,
-        Input::Ignore => true,
-        Input::Echo => truth.bytes.get(call.process).is_some_and(|bytes| *bytes >= PIPE),
+    let is_blocked = |call: &AnsweredCall<'_>| match setup(cx, &call.asked) {
+        setup if setup.reads_every.is_some() => true,
+        Setup { stdin: Input::Read, .. } => false,
+        Setup { stdin: Input::Ignore, .. } => true,
+        Setup { stdin: Input::Echo, .. } => {
+            truth.bytes.get(call.process).is_some_and(|bytes| *bytes >= PIPE)
+        }
     };
     let late = truth.answered.iter().filter_map(|call| {
         let is_accepted = matches!(call.asked.verb(), "write" | "write-stream")
             && matches!(call.answer, Answer::Queued(_));
-        let at = truth.due(call, until)?;
-        let is_lost = is_accepted && !truth.effects.contains(&call.call) && !is_blocked(call);
+        let at = truth.due(call, until).filter(|at| truth.still_ran(call, *at))?;
+        if !is_accepted || is_blocked(call) {
+            return None;
+        }
+        cx.judges("input_arrives");
+        let is_lost = !truth.effects.contains(&call.call);
         let data = fields! { accepted: call.at, process: call.process, at };
         is_lost.then(|| Violation::new("input_arrives", call.call, at, &NOT_READ, data))
     });
@@ -191,6 +203,14 @@ pub(super) fn signals_take_effect(cx: &CheckContext<'_>) -> Vec<Violation> {
             _ => false,
         };
         let at = truth.due(call, until).filter(|_| ends && call.answer.acknowledges())?;
+        // A signal has no effect on a process that had ended before.
+        if !truth.still_ran(call, call.asked.at) {
+            return None;
+        }
+        cx.judges("signals_take_effect");
+        if !truth.still_ran(call, at) {
+            return None;
+        }
         let data = fields! { answered: call.at, answer: call.answer, process: call.process, at };
         Some(Violation::new("signals_take_effect", call.call, at, &STILL_RUNS, data))
     });
@@ -211,6 +231,17 @@ pub(super) fn terminates_tell_truth(cx: &CheckContext<'_>) -> Vec<Violation> {
         if faults.any(|(began, over)| *began <= call.at && *over >= from) {
             return None;
         }
+        // The server may know an end a moment later. Both answers are true for an end during the call, if
+        // another cause may have killed the process.
+        let is_known = ended.is_none_or(|ended| {
+            ended > call.at
+                || ended + SOON < call.asked.at
+                || ended >= call.asked.at && is_only_killer(cx, &truth, call)
+        });
+        if !is_known {
+            return None;
+        }
+        cx.judges("terminates_tell_truth");
         let violation = |kind, data: ViolationFields| {
             let data = data.with("answered", Some(call.at)).with("process", Some(call.process));
             Violation::new("terminates_tell_truth", call.call, call.at, kind, data)
@@ -223,7 +254,7 @@ pub(super) fn terminates_tell_truth(cx: &CheckContext<'_>) -> Vec<Violation> {
             (false, Some(ended)) if ended > call.at => {
                 Some(violation(&STILL_RAN, ViolationFields::default()))
             }
-            (false, Some(ended)) if ended >= call.asked.at && is_only_killer(cx, &truth, call) => {
+            (false, Some(ended)) if ended >= call.asked.at => {
                 Some(violation(&KILLED_BY_IT, ViolationFields::default()))
             }
             _ => None,

@@ -39,6 +39,11 @@ pub(super) fn attempts_are_answered(cx: &CheckContext<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for event in judged(cx) {
         network_fault.pass(event);
+        let is_judged = || {
+            network_fault.in_force == 0
+                && network_fault.last.is_some_and(|at| at + enough < event.at)
+                && network_fault.printed <= LITTLE
+        };
         match &event.what {
             EventKind::Died { .. } => unharmed.clear(),
             EventKind::FaultBegan { fault, what, nature, .. }
@@ -51,14 +56,22 @@ pub(super) fn attempts_are_answered(cx: &CheckContext<'_>) -> Vec<Violation> {
             EventKind::Milestone { name: "exec.client.recovering", .. } if in_force.is_empty() => {
                 unharmed.insert(host(event));
             }
+            // The client could have abandoned this attempt, too.
+            EventKind::Milestone { name: "exec.client.connected", .. }
+                if unharmed.contains(host(event)) && is_judged() =>
+            {
+                cx.judges("attempts_are_answered");
+            }
             EventKind::Milestone { name: "exec.client.attempt-failed", fields } => {
                 let was_unharmed = unharmed.remove(host(event));
                 // The next attempt begins here.
                 unharmed.extend(in_force.is_empty().then_some(host(event)));
                 let unanswered = MilestoneValue::text(fields, "why") == Some("given up");
-                let calm = network_fault.in_force == 0
-                    && network_fault.last.is_some_and(|at| at + enough < event.at);
-                if was_unharmed && unanswered && calm && network_fault.printed <= LITTLE {
+                if !was_unharmed || !is_judged() {
+                    continue;
+                }
+                cx.judges("attempts_are_answered");
+                if unanswered {
                     let (host, data) = (event.host.as_ref(), ViolationFields::default());
                     found.push(Violation::new(
                         "attempts_are_answered",
@@ -88,12 +101,19 @@ pub(super) fn attached_are_answered(cx: &CheckContext<'_>) -> Vec<Violation> {
     let is_over = |of: u64, by: Time| {
         connection(cx, of).is_none_or(|conn| conn.over.0.is_some_and(|over| over <= by))
     };
+    let is_judged = |of: u64, attached: Time, printed: usize| {
+        let is_judged = printed <= LITTLE && !is_over(of, attached + enough);
+        if is_judged {
+            cx.judges("attached_are_answered");
+        }
+        is_judged
+    };
     let mut unheard: BTreeMap<u64, Time> = BTreeMap::new();
     let mut found = Vec::new();
     for event in judged(cx) {
         unheard.retain(|conn, attached| {
             let late = *attached + enough < event.at;
-            if late && network_fault.printed <= LITTLE && !is_over(*conn, *attached + enough) {
+            if late && is_judged(*conn, *attached, network_fault.printed) {
                 let (subject, at) =
                     (About::Named(format!("connection {conn}")), *attached + enough);
                 found.push(Violation::new(
@@ -115,7 +135,12 @@ pub(super) fn attached_are_answered(cx: &CheckContext<'_>) -> Vec<Violation> {
             "exec.server.attached" if network_fault.in_force == 0 => {
                 unheard.insert(milestone.conn, event.at);
             }
-            "exec.client.initialized" | "exec.client.attempt-failed" | "exec.server.detached" => {
+            "exec.client.initialized" => {
+                if let Some(attached) = unheard.remove(&milestone.conn) {
+                    is_judged(milestone.conn, attached, network_fault.printed);
+                }
+            }
+            "exec.client.attempt-failed" | "exec.server.detached" => {
                 unheard.remove(&milestone.conn);
             }
             _ => {}

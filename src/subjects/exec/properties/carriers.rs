@@ -51,6 +51,7 @@ pub(super) fn generations_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
                 if died.contains(client) {
                     continue;
                 }
+                cx.judges("generations_are_true");
                 let printed = printed.get(stream).and_then(|printed| printed_at(printed, *end));
                 let conns = &cx.history.conns;
                 let own = || conns.iter().filter(move |conn| conn.client.as_str() == client);

@@ -41,6 +41,10 @@ pub(super) fn catch_ups_progress(cx: &CheckContext<'_>) -> Vec<Violation> {
             continue;
         }
         catch_ups.lost += 1;
+        catch_ups.cut += 1;
+        if catch_ups.cut > SEARCH {
+            cx.judges("catch_ups_progress");
+        }
         if catch_ups.lost > SEARCH {
             let data = fields! { times: std::mem::take(&mut catch_ups.lost), bytes: ENOUGH };
             let subject = About::Host(host(event).into());
@@ -60,6 +64,8 @@ struct CatchUps<'a> {
     begun: Option<u64>,
     /// How many were lost.
     lost: u64,
+    /// How many were lost since the last complete one, even if the client received events over them.
+    cut: u64,
     /// The last event of each process that a page has reached.
     pages: BTreeMap<&'a str, u64>,
 }
@@ -80,7 +86,9 @@ impl<'a> CatchUps<'a> {
             "exec.client.initialized" if number("processes") > Some(0) => {
                 self.begun = number("conn");
             }
-            "exec.client.caught-up" => (self.begun, self.lost) = (None, 0),
+            "exec.client.caught-up" => {
+                (self.begun, self.lost, self.cut) = (None, 0, 0);
+            }
             "exec.client.page" => {
                 let process = MilestoneValue::text(fields, "process")?;
                 let before = self.pages.insert(process, number("last")?);

@@ -19,6 +19,7 @@ use crate::schedule::Host;
 use crate::subjects::exec::limits::{LIMITS, client_limits, server_limits};
 use crate::subjects::exec::web;
 use crate::subjects::judging::{host, judged};
+use crate::world::process::{Setup, TABLE};
 
 pub(super) mod ledger;
 
@@ -47,6 +48,8 @@ struct Spans {
     doubt: Duration,
     /// The time for a request and its answer, on an idle link.
     round_trip: Duration,
+    /// The longest launch of a process. The client cannot end the process before that.
+    launch: Duration,
 }
 
 impl Spans {
@@ -54,6 +57,10 @@ impl Spans {
         let limits = cx.plan.limits.over(LIMITS);
         let server = server_limits(&limits);
         let round_trip = cx.plan.latency.1 * 4;
+        let processes = cx.plan.entries(TABLE);
+        let launches = processes.filter_map(|(name, _)| {
+            cx.plan.entry::<Setup>(TABLE, name)?.launch_takes.map(|takes| takes.0)
+        });
         Self {
             call_wait: client_limits(&limits).call_wait,
             processes: server.processes as u64,
@@ -62,6 +69,7 @@ impl Spans {
             retention: server.closed_retention,
             doubt: server.wire.ping_interval + round_trip,
             round_trip,
+            launch: launches.max().unwrap_or_default(),
         }
     }
 }
@@ -124,7 +132,7 @@ pub(super) fn counts_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
     for event in judged(cx).take_while(|event| event.at < until) {
         if event.at.0 / PERIOD > period {
             period = event.at.0 / PERIOD;
-            found.extend(compare(&hosts, &spans, &ledger, &levels, event.at, &mut wrong));
+            found.extend(compare(cx, &hosts, &spans, &ledger, &levels, event.at, &mut wrong));
         }
         ledger.pass(cx, event);
         match &event.what {
@@ -133,13 +141,14 @@ pub(super) fn counts_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
             _ => {}
         }
     }
-    found.extend(compare(&hosts, &spans, &ledger, &levels, until, &mut wrong));
+    found.extend(compare(cx, &hosts, &spans, &ledger, &levels, until, &mut wrong));
     found.truncate(5);
     found
 }
 
 /// Compares all counts at a moment. Returns the violations of those that were right so far.
 fn compare<'n>(
+    cx: &CheckContext<'_>,
     hosts: &[(&'n str, &'static [Counter])],
     spans: &Spans,
     ledger: &Ledger<'_>,
@@ -159,6 +168,9 @@ fn compare<'n>(
         let name = counter.name;
         let value = levels.get(&(host, name)).copied().unwrap_or_default();
         let (least, most) = (counter.bounds)(&Scene { ledger, spans, host, now });
+        if least > 0 || most.is_some() {
+            cx.judges("counts_are_true");
+        }
         let violation = |kind, data| Violation::new("counts_are_true", host, now, kind, data);
         let more = most
             .filter(|most| value > *most)
@@ -274,7 +286,9 @@ fn endings(scene: &Scene<'_, '_>) -> Bounds {
         let ends = outcome.map(|(at, _)| at).into_iter().chain(ended.map(|(at, _)| at));
         let at = ends.chain(refused.map(|(at, _)| at)).max();
         call.is_slow && call.ended.is_none()
-            || at.is_some_and(|at| scene.may_be(Some(at.max(attached) + scene.spans.round_trip)))
+            || at.is_some_and(|at| {
+                scene.may_be(Some(at.max(attached) + scene.spans.round_trip + scene.spans.launch))
+            })
     };
     at_most(count(scene.own().filter(|call| call.verb == "start"), failed))
 }

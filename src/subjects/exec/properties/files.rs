@@ -82,7 +82,9 @@ pub(super) fn are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
             EventKind::Effect { call, target } if target.starts_with(TARGET) => {
                 changes.entry(target).or_default().push((event.at, *call));
                 let newest = asked.get(call).and_then(about).and_then(|about| answered.get(&about));
-                found.extend(newest.filter(|(newest, at)| *newest > *call && *at < event.at).map(
+                let newest = newest.filter(|(_, at)| *at < event.at);
+                let newest = newest.inspect(|_| cx.judges("files_are_true"));
+                found.extend(newest.filter(|(newest, _)| *newest > *call).map(
                     |(newest, answered)| {
                         let data = fields! { newer: newest.0, answered: *answered };
                         Violation::new("files_are_true", *call, event.at, &OVERTAKEN, data)
@@ -99,6 +101,12 @@ pub(super) fn are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
                 done.extend(
                     asked.get(call).and_then(|asked| DoneCall::of(*call, asked, event.at, answer)),
                 );
+                // The user compares the answers to its tasks itself.
+                let says =
+                    asked.get(call).is_some_and(|it| it.operation.fields.contains_key("says"));
+                if (says && answer.acknowledges()) || answer.done::<WrongBlock>().is_some() {
+                    cx.judges("files_are_true");
+                }
                 found.extend(wrong(*call, event.at, answer));
                 let Some(content) = answer.done::<FileContent>() else { continue };
                 let Some((operation, file)) = asked.get(call).and_then(|operation| {
@@ -107,12 +115,13 @@ pub(super) fn are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
                     continue;
                 };
                 let changes = changes.get(&*target(&path(file))).map_or(&[][..], Vec::as_slice);
+                cx.judges("files_are_true");
                 found.extend(judge(*call, operation.at, event.at, content, changes));
             }
             _ => {}
         }
     }
-    found.extend(passed(&done, &changes));
+    found.extend(passed(cx, &done, &changes));
     found
 }
 
@@ -121,17 +130,22 @@ pub(super) fn are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
 /// Both calls were done, so no cut has lost one of them: the client sends its calls in order, and a
 /// read that it repeats comes even later. A change is recorded in the moment in which it happens, so the
 /// order of the changes is the true one. `replaced` judges the changes before the user asked.
-fn passed(done: &[DoneCall<'_>], changes: &BTreeMap<&str, Changes>) -> Vec<Violation> {
+fn passed(
+    cx: &CheckContext<'_>,
+    done: &[DoneCall<'_>],
+    changes: &BTreeMap<&str, Changes>,
+) -> Vec<Violation> {
     let one = |later: &DoneCall<'_>| {
         let changes = changes.get(&*target(&path(later.file)))?;
         let own = changes.iter().rposition(|(_, by)| *by == later.writer)?;
         let earlier = done.iter().filter(|other| other.is_write() && other.is_before(later));
-        let mut passed = earlier.filter_map(|earlier| {
+        let pending = earlier.filter_map(|earlier| {
             let change = changes.iter().position(|(_, by)| *by == earlier.call)?;
             let changed = changes[change].0;
-            (change > own && changed >= later.asked.at).then_some((earlier.call, changed))
+            (changed >= later.asked.at).then_some((earlier.call, change, changed))
         });
-        let (earlier, changed) = passed.next()?;
+        let mut pending = pending.inspect(|_| cx.judges("files_are_true"));
+        let (earlier, _, changed) = pending.find(|(_, change, _)| *change > own)?;
         let data = fields! { writer: later.writer.0, earlier: earlier.0, changed };
         Some(Violation::new("files_are_true", later.call, later.answered, &PASSED, data))
     };

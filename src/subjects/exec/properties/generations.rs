@@ -92,7 +92,11 @@ pub(super) fn lost_by_its_own_end(cx: &CheckContext<'_>) -> Vec<Violation> {
         else {
             continue;
         };
-        if !milestone.gives_up_the_living() && !over.contains(&milestone.conn) {
+        if milestone.gives_up_the_living() {
+            continue;
+        }
+        cx.judges("lost_by_its_own_end");
+        if !over.contains(&milestone.conn) {
             found.push(Violation::new(
                 "lost_by_its_own_end",
                 conn_of(&milestone),
@@ -113,7 +117,10 @@ pub(super) fn renounced_is_over(cx: &CheckContext<'_>) -> Vec<Violation> {
     for event in judged(cx) {
         let Some(milestone) = ConnMilestone::of(event) else { continue };
         match (milestone.name, renounced.get(&milestone.conn)) {
-            ("exec.client.renounced", None) => drop(renounced.insert(milestone.conn, event.at)),
+            ("exec.client.renounced", None) => {
+                cx.judges("renounced_is_over");
+                renounced.insert(milestone.conn, event.at);
+            }
             ("exec.client.sent", Some(since)) => {
                 let method = MilestoneValue::text(milestone.fields, "method").unwrap_or_default();
                 let data = fields! { method, since };
@@ -167,6 +174,9 @@ pub(super) fn no_stealing(cx: &CheckContext<'_>) -> Vec<Violation> {
             }
             "exec.server.attached" => {
                 let own = sessions.of.entry(client).or_default();
+                if !own.is_empty() {
+                    cx.judges("no_stealing");
+                }
                 if let Some(robbed) = own.iter().find(|conn| !sessions.detached.contains(*conn)) {
                     let data = fields! { robbed: *robbed };
                     found.push(Violation::new(
@@ -228,16 +238,18 @@ pub(super) fn catches_up_at_once(cx: &CheckContext<'_>) -> Vec<Violation> {
                 if let Some((processes, since)) = begun.get(&milestone.conn)
                     && *processes > 1
                     && calm
-                    && event.at > *since + enough
                 {
-                    let data = fields! { processes: *processes, since };
-                    found.push(Violation::new(
-                        "catches_up_at_once",
-                        event.host.as_ref(),
-                        event.at,
-                        &ONE_BY_ONE,
-                        data,
-                    ));
+                    cx.judges("catches_up_at_once");
+                    if event.at > *since + enough {
+                        let data = fields! { processes: *processes, since };
+                        found.push(Violation::new(
+                            "catches_up_at_once",
+                            event.host.as_ref(),
+                            event.at,
+                            &ONE_BY_ONE,
+                            data,
+                        ));
+                    }
                 }
             }
             _ => {}
@@ -255,22 +267,28 @@ pub(super) fn kept_while_healthy(cx: &CheckContext<'_>) -> Vec<Violation> {
     }
     let grace = cx.guarantees.detection + Duration::from_secs(1);
     let mut network_fault = NetworkFault::default();
+    let mut healthy: BTreeSet<u64> = BTreeSet::new();
     let mut found = Vec::new();
     for event in judged(cx) {
         network_fault.pass(event);
-        let EventKind::Milestone {
-            name: name @ ("exec.client.lost" | "exec.server.silent"),
-            fields,
-        } = &event.what
-        else {
-            continue;
+        let EventKind::Milestone { name, fields } = &event.what else { continue };
+        let why = || MilestoneValue::text(fields, "why");
+        let silent = match *name {
+            "exec.client.received" => false,
+            "exec.server.silent" => true,
+            "exec.client.lost" if why() == Some("silent") => true,
+            _ => continue,
         };
-        let silent =
-            *name == "exec.server.silent" || MilestoneValue::text(fields, "why") == Some("silent");
-        if silent
-            && network_fault.in_force == 0
-            && network_fault.last.is_none_or(|at| at + grace < event.at)
-        {
+        let is_recent = network_fault.last.is_some_and(|at| at + grace >= event.at);
+        if network_fault.in_force > 0 || is_recent {
+            continue;
+        }
+        // A side must not call such a connection silent. It counts even if no side does.
+        let conn = MilestoneValue::number(fields, "conn");
+        if conn.is_some_and(|conn| healthy.insert(conn)) {
+            cx.judges("kept_while_healthy");
+        }
+        if silent {
             let data = fields! { milestone: *name };
             found.push(Violation::new(
                 "kept_while_healthy",
@@ -307,17 +325,19 @@ pub(super) fn answers_count(cx: &CheckContext<'_>) -> Vec<Violation> {
             ("exec.client.lost", _) if milestone.gives_up_the_living() => {
                 drop(answers.remove(&milestone.conn))
             }
-            ("exec.client.cut-off", Some(id))
-                if answers.get(&milestone.conn).is_some_and(|answers| answers.contains(id)) =>
-            {
-                let data = fields! { request: id.to_string() };
-                found.push(Violation::new(
-                    "answers_count",
-                    conn_of(&milestone),
-                    event.at,
-                    &CUT_OFF,
-                    data,
-                ));
+            ("exec.client.cut-off", Some(id)) => {
+                let Some(answers) = answers.get(&milestone.conn) else { continue };
+                cx.judges("answers_count");
+                if answers.contains(id) {
+                    let data = fields! { request: id.to_string() };
+                    found.push(Violation::new(
+                        "answers_count",
+                        conn_of(&milestone),
+                        event.at,
+                        &CUT_OFF,
+                        data,
+                    ));
+                }
             }
             _ => {}
         }
@@ -329,7 +349,7 @@ pub(super) fn answers_count(cx: &CheckContext<'_>) -> Vec<Violation> {
 mod tests {
     use super::*;
     use crate::history::{ConnEnd, ConnIndex, History};
-    use crate::property::Guarantees;
+    use crate::property::{Guarantees, Judgements};
     use crate::schedule::Plan;
 
     fn milestone(name: &'static str, conn: u64, more: (&'static str, MilestoneValue)) -> EventKind {
@@ -393,6 +413,7 @@ mod tests {
             milestones: &[],
             servers,
             control: None,
+            judgements: &Judgements::default(),
         };
         check(&cx).iter().map(crate::report::sentence).collect()
     }

@@ -1,14 +1,15 @@
 //! Properties of HTTP requests and their bodies.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::lost::may_be_lost;
 use crate::history::{Call, Connection, Data, Ending, Event, EventKind, Stream, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{About, CheckContext, Violation, ViolationFields, ViolationKind};
-use crate::schedule::{Fault, Host};
+use crate::schedule::{Fault, Host, Operation};
 use crate::subjects::exec::answers::{ExecFailure, ExecObservation};
+use crate::subjects::exec::web::{MAX_REDIRECTS, WebSetup};
 use crate::subjects::judging::{has_puppet, host, judged};
 
 kinds! {
@@ -100,9 +101,11 @@ fn untrue(
 ) -> Option<&'static ViolationKind> {
     let is = |failure: Failure| ExecFailure::is(reason, &failure);
     if is(Failure::BodyGap) {
+        cx.judges("http_fails_truly");
         Some(&NOTHING_MISSING)
-    } else if is(Failure::ConnectionLost) && !may_be_lost(cx, asked.host, asked.at, at) {
-        Some(&NOTHING_LOST)
+    } else if is(Failure::ConnectionLost) {
+        cx.judges("http_fails_truly");
+        (!may_be_lost(cx, asked.host, asked.at, at)).then_some(&NOTHING_LOST)
     } else {
         None
     }
@@ -132,7 +135,14 @@ pub(super) fn end_with_their_connection(cx: &CheckContext<'_>) -> Vec<Violation>
         there.peek()?;
         let over = there.map(|conn| conn.over.1).collect::<Option<Vec<_>>>()?.into_iter().max()?;
         let bound = over + AT_ONCE;
-        let is_late = upstream.over.0.is_none_or(|end| end > bound) && bound < still.min(until);
+        if bound >= still.min(until) {
+            return None;
+        }
+        // A request that was over before needs no end.
+        if upstream.over.0.is_none_or(|end| end >= over) {
+            cx.judges("http_ends_with_its_connection");
+        }
+        let is_late = upstream.over.0.is_none_or(|end| end > bound);
         is_late.then(|| {
             let subject = upstream.name.as_str();
             Violation::new(
@@ -150,19 +160,35 @@ pub(super) fn end_with_their_connection(cx: &CheckContext<'_>) -> Vec<Violation>
 /// A client's milestone reports a piece that arrived before its response. A server that is not a
 /// puppet sends none.
 pub(super) fn response_before_body(cx: &CheckContext<'_>) -> Vec<Violation> {
-    let early = judged(cx).filter(|event| {
-        matches!(event.what, EventKind::Milestone { name: "exec.client.body-early", .. })
-    });
-    let early = early.filter(|_| !has_puppet(cx)).map(|event| {
-        Violation::new(
-            "response_before_body",
-            event.host.as_ref(),
-            event.at,
-            &PIECE_FIRST,
-            ViolationFields::default(),
-        )
-    });
-    early.take(5).collect()
+    if has_puppet(cx) {
+        return Vec::new();
+    }
+    let mut asked: BTreeSet<Call> = BTreeSet::new();
+    let mut found = Vec::new();
+    for event in judged(cx) {
+        match &event.what {
+            EventKind::Asked { call, operation, .. } if operation.verb == "http-stream" => {
+                asked.insert(*call);
+            }
+            // A body with a response: each of its pieces could have been earlier.
+            EventKind::Opened { call, .. } if asked.contains(call) => {
+                cx.judges("response_before_body");
+            }
+            EventKind::Milestone { name: "exec.client.body-early", .. } => {
+                cx.judges("response_before_body");
+                found.push(Violation::new(
+                    "response_before_body",
+                    event.host.as_ref(),
+                    event.at,
+                    &PIECE_FIRST,
+                    ViolationFields::default(),
+                ));
+            }
+            _ => {}
+        }
+    }
+    found.truncate(5);
+    found
 }
 
 /// Returns whether it is about a request, and not about what a user saw.
@@ -179,13 +205,15 @@ pub(super) fn is_of_a_request(saw: &Data) -> bool {
 }
 
 pub(super) fn credentials_stay(cx: &CheckContext<'_>) -> Vec<Violation> {
-    observed(cx, &ExecObservation::ForeignCredentials, "credentials_stay", &FOREIGN)
+    let leaves =
+        |setup: &WebSetup| setup.leaves_origin && (1..=MAX_REDIRECTS).contains(&setup.redirects);
+    observed(cx, &ExecObservation::ForeignCredentials, "credentials_stay", &FOREIGN, leaves)
 }
 
 pub(super) fn methods_are_kept(cx: &CheckContext<'_>) -> Vec<Violation> {
     let name = "methods_are_kept";
-    let mut found = observed(cx, &ExecObservation::OtherMethod, name, &OTHER_METHOD);
-    found.append(&mut observed(cx, &ExecObservation::OtherBody, name, &OTHER_BODY));
+    let mut found = observed(cx, &ExecObservation::OtherMethod, name, &OTHER_METHOD, |_| true);
+    found.append(&mut observed(cx, &ExecObservation::OtherBody, name, &OTHER_BODY, |_| true));
     found
 }
 
@@ -193,25 +221,48 @@ pub(super) fn responses_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
     if has_puppet(cx) {
         return Vec::new();
     }
-    observed(cx, &ExecObservation::OtherHead, "responses_are_true", &OTHER_HEAD)
+    observed(cx, &ExecObservation::OtherHead, "responses_are_true", &OTHER_HEAD, |_| true)
 }
 
-/// Returns a violation for each request about which the HTTP server observed this.
+/// Returns what the HTTP server does for a request.
+fn declared(cx: &CheckContext<'_>, request: &Operation) -> WebSetup {
+    let body = request.fields.get("body").and_then(|body| body.as_str());
+    WebSetup::declared(cx.plan, body.unwrap_or_default())
+}
+
+/// Returns a violation for each request about which the HTTP server or the user observed this. A request
+/// is a case if this can be observed at its body.
 fn observed(
     cx: &CheckContext<'_>,
     what: &ExecObservation,
     name: &'static str,
     kind: &'static ViolationKind,
+    is_judged: fn(&WebSetup) -> bool,
 ) -> Vec<Violation> {
-    let seen = judged(cx).filter_map(|event| match &event.what {
-        EventKind::Observed { stream, saw } if saw.downcast_ref() == Some(what) => {
-            Some((stream, event.at))
+    let mut asked: BTreeSet<Call> = BTreeSet::new();
+    let mut found = Vec::new();
+    for event in judged(cx) {
+        match &event.what {
+            EventKind::Asked { call, operation, .. }
+                if operation.verb.starts_with("http") && is_judged(&declared(cx, operation)) =>
+            {
+                asked.insert(*call);
+            }
+            // Its user has the response, so the HTTP server has seen the request and its redirects.
+            EventKind::Answered { call, answer } if asked.remove(call) && answer.acknowledges() => {
+                cx.judges(name);
+            }
+            EventKind::Opened { call, .. } if asked.remove(call) => cx.judges(name),
+            EventKind::Observed { stream, saw } if saw.downcast_ref() == Some(what) => {
+                cx.judges(name);
+                let data = ViolationFields::default();
+                found.push(Violation::new(name, stream, event.at, kind, data));
+            }
+            _ => {}
         }
-        _ => None,
-    });
-    let found =
-        seen.map(|(stream, at)| Violation::new(name, stream, at, kind, ViolationFields::default()));
-    found.take(5).collect()
+    }
+    found.truncate(5);
+    found
 }
 
 /// How many connections the server may open for one request: the first, and one for each redirect.
@@ -223,8 +274,16 @@ pub(super) fn redirects_end(cx: &CheckContext<'_>) -> Vec<Violation> {
     if !cx.plan.puppets.is_empty() {
         return Vec::new();
     }
-    let is_request = |event: &&Event| matches!(&event.what, EventKind::Asked { operation, .. } if operation.verb.starts_with("http"));
-    let requests = judged(cx).filter(is_request).count();
+    // How many connections a server could open that follows all redirects.
+    let (mut requests, mut possible) = (0_usize, 0_u64);
+    for event in judged(cx) {
+        let EventKind::Asked { operation, .. } = &event.what else { continue };
+        if operation.verb.starts_with("http") {
+            requests += 1;
+            let redirects = declared(cx, operation).redirects;
+            possible = possible.saturating_add(redirects).saturating_add(1);
+        }
+    }
     let most = requests * HOPS;
     let is_upstream = |conn: &&Connection| cx.servers.contains(&conn.client.as_str());
     let mut beyond = cx.history.conns.iter().filter(is_upstream).skip(most);
@@ -232,5 +291,9 @@ pub(super) fn redirects_end(cx: &CheckContext<'_>) -> Vec<Violation> {
         let (subject, at) = (conn.name.as_str(), conn.opened);
         Violation::new("redirects_end", subject, at, &TOO_MANY, fields! { requests, most, at })
     };
-    beyond.next().map(violation).into_iter().collect()
+    let beyond = beyond.next();
+    if beyond.is_some() || possible > most as u64 {
+        cx.judges("redirects_end");
+    }
+    beyond.map(violation).into_iter().collect()
 }

@@ -68,26 +68,30 @@ fn bodies(cx: &CheckContext<'_>) -> Vec<Violation> {
             EventKind::Answered { call, answer } => {
                 let Some((at, operation)) = asked.get(call) else { continue };
                 let until = *at + operation.wait();
-                if is_refused(answer, TOO_LATE) && event.at < until {
-                    let data = fields! { until };
-                    found.push(Violation::new(
-                        "http_limits_hold",
-                        *call,
-                        event.at,
-                        &NOT_LATE,
-                        data,
-                    ));
+                if is_refused(answer, TOO_LATE) {
+                    cx.judges("http_limits_hold");
+                    if event.at < until {
+                        let data = fields! { until };
+                        found.push(Violation::new(
+                            "http_limits_hold",
+                            *call,
+                            event.at,
+                            &NOT_LATE,
+                            data,
+                        ));
+                    }
                 }
                 let body = operation.fields.get("body").and_then(|body| body.as_str());
                 let declared = WebSetup::declared(cx.plan, body.unwrap_or_default()).length();
-                let (kind, bytes) = match answer {
-                    Answer::Refused(_) if is_refused(answer, LONG) && declared <= most => {
-                        (&FITS, declared)
-                    }
-                    _ => match answer.done::<StreamTotals>().map(StreamTotals::bytes) {
-                        Some(bytes) if bytes > most => (&TOO_LONG, bytes),
-                        _ => continue,
-                    },
+                let is_long = is_refused(answer, LONG);
+                let returned = answer.done::<StreamTotals>().map(StreamTotals::bytes);
+                if is_long || returned.is_some() {
+                    cx.judges("http_limits_hold");
+                }
+                let (kind, bytes) = match returned {
+                    None if is_long && declared <= most => (&FITS, declared),
+                    Some(bytes) if bytes > most => (&TOO_LONG, bytes),
+                    _ => continue,
                 };
                 let data = fields! { bytes, most };
                 found.push(Violation::new("http_limits_hold", *call, event.at, kind, data));
@@ -130,6 +134,9 @@ fn redirects(cx: &CheckContext<'_>) -> Vec<Violation> {
         let is_calm = !has_died
             && network_fault.in_force == 0
             && network_fault.settled.is_none_or(|settled| settled < since);
+        if is_for(REDIRECTS) || is_done && redirects > 0 || is_for(UNCONNECTED) && is_calm {
+            cx.judges("http_limits_hold");
+        }
         let kind = match () {
             () if is_for(REDIRECTS) && redirects <= most => &FEW_REDIRECTS,
             () if is_done && redirects > most => &MANY_REDIRECTS,
@@ -165,6 +172,9 @@ fn too_many(cx: &CheckContext<'_>) -> Option<Violation> {
                 && conn.over.0.is_none_or(|over| over > at)
         };
         let requests = upstreams().filter(is_open).count();
+        if requests >= each {
+            cx.judges("http_limits_hold");
+        }
         if requests <= each {
             return None;
         }

@@ -40,11 +40,20 @@ struct Measure {
     doubt: u64,
 }
 
+impl Measure {
+    /// Whether half of a log that had so much may be free after its user has read so much.
+    fn has_room(&self, before: u64, read: u64) -> bool {
+        read + self.doubt >= before - self.limit / 2
+    }
+}
+
 /// A log that may have more than its limit.
 #[derive(Default)]
 struct FullLog {
     /// Since when it has more, and how much it has.
     excess: Option<(Time, u64)>,
+    /// Whether it was decided whether this excess is judged.
+    is_decided: bool,
     /// What its user has read, and when.
     reads: Vec<(Time, u64)>,
 }
@@ -79,13 +88,26 @@ impl FullLog {
     }
 
     fn rose(&mut self, measure: &Measure, at: Time, value: u64) -> Option<Rise> {
+        self.is_decided = false;
         let (since, before) = self.excess.replace((at, value))?;
-        // The user may have read some of it before the gauge showed it.
-        let reads = self.reads.iter().filter(|(at, _)| *at + MOMENT >= since);
-        let read: u64 = reads.map(|(_, read)| *read).sum();
-        let may_have_asked = read + measure.doubt >= before - measure.limit / 2;
+        let read = self.read_since(since);
         let is_new = at > since + MOMENT && value > before + measure.doubt;
-        (is_new && !may_have_asked).then_some(Rise { since, before, value, read })
+        (is_new && !measure.has_room(before, read)).then_some(Rise { since, before, value, read })
+    }
+
+    /// Returns what the user may have read since a time. It may have read some of it before the gauge showed it.
+    fn read_since(&self, since: Time) -> u64 {
+        let reads = self.reads.iter().filter(|(at, _)| *at + MOMENT >= since);
+        reads.map(|(_, read)| *read).sum()
+    }
+
+    /// Returns, once for each excess, whether from this time on the log must not rise.
+    fn must_not_rise(&mut self, measure: &Measure, now: Time) -> bool {
+        let Some((since, before)) = self.excess.filter(|(since, _)| now > *since + MOMENT) else {
+            return false;
+        };
+        let is_decided = std::mem::replace(&mut self.is_decided, true);
+        !is_decided && !measure.has_room(before, self.read_since(since))
     }
 }
 
@@ -110,6 +132,9 @@ pub(super) fn logs_are_bounded(cx: &CheckContext<'_>) -> Vec<Violation> {
     for event in judged(cx).filter(|event| !left_out.contains(host(event))) {
         for measure in &measures {
             let log = logs.entry((host(event), measure.gauge)).or_default();
+            if log.must_not_rise(measure, event.at) {
+                cx.judges("logs_are_bounded");
+            }
             let Some(Rise { since, before, value, read }) = log.pass(measure, event) else {
                 continue;
             };

@@ -31,19 +31,20 @@ pub(super) fn lost_calls_were_sent(cx: &CheckContext<'_>) -> Vec<Violation> {
                 asked.insert(*call, (host(event), event.at));
             }
             EventKind::Failed { call, reason }
-                if ExecFailure::is(reason, &Failure::ConnectionLost)
-                    && asked
-                        .get(call)
-                        .is_some_and(|(host, since)| !may_be_lost(cx, host, *since, event.at)) =>
+                if ExecFailure::is(reason, &Failure::ConnectionLost) =>
             {
-                let data = ViolationFields::default();
-                found.push(Violation::new(
-                    "lost_calls_were_sent",
-                    *call,
-                    event.at,
-                    &NOT_SENT,
-                    data,
-                ));
+                let Some((client, since)) = asked.get(call) else { continue };
+                cx.judges("lost_calls_were_sent");
+                if !may_be_lost(cx, client, *since, event.at) {
+                    let data = ViolationFields::default();
+                    found.push(Violation::new(
+                        "lost_calls_were_sent",
+                        *call,
+                        event.at,
+                        &NOT_SENT,
+                        data,
+                    ));
+                }
             }
             _ => {}
         }

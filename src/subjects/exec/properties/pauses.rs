@@ -5,13 +5,21 @@
 //! events. Half of a pause is fixed, and that half is judged.
 //!
 //! A puppet says nothing about what it attaches: with one, only attempts without data count.
+//!
+//! `repetitions_pause`: the client pauses before it repeats a read of missing events, or a terminate, that
+//! the server refused for now. An answer cannot come before its request, so two refusals of the same
+//! request over one connection are at least the pause apart. Only a puppet refuses such requests, and
+//! histories contain the requests themselves only if they are detailed. Over the next connection the
+//! client asks at once.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::served::UserOperation;
 use crate::history::{ConnIndex, EventKind, Side, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation};
+use crate::schedule::MilestoneValue;
 use crate::subjects::exec::limits::{LIMITS, client_limits};
 use crate::subjects::judging::{has_puppet, host, judged};
 use reknit_exec::limits::ClientLimits;
@@ -19,6 +27,11 @@ use reknit_exec::limits::ClientLimits;
 kinds! {
     pub(super) ATTEMPTS_PAUSE;
     TOO_SOON = "too-soon": "{subject:}it opened a connection too soon after its attempt of {failed}, the failure number {failures} in a row: the pause is at least {least} {moment}";
+}
+
+kinds! {
+    pub(super) REPETITIONS_PAUSE;
+    AT_ONCE = "at-once": "{subject:}the server refused its {request} at {before}, and the repetition at {at}: the pause is at least {least}";
 }
 
 /// The attempts of a client in a row that were in vain.
@@ -55,7 +68,8 @@ pub(super) fn attempts_pause(cx: &CheckContext<'_>) -> Vec<Violation> {
                 }
                 let row = rows.entry(client).or_default();
                 let least = least_pause(&limits, row.failures);
-                if let Some(failed) = row.failed.filter(|failed| *failed + least > event.at) {
+                let failed = row.failed.inspect(|_| cx.judges("attempts_pause"));
+                if let Some(failed) = failed.filter(|failed| *failed + least > event.at) {
                     let data = fields! { failed, failures: u64::from(row.failures), least };
                     let violation =
                         Violation::new("attempts_pause", client, event.at, &TOO_SOON, data);
@@ -107,11 +121,91 @@ fn least_pause(limits: &ClientLimits, failures: u32) -> Duration {
     Duration::from_millis(doubled.min(max).as_millis() as u64 / 2)
 }
 
+/// The refusals of one request in a row.
+#[derive(Default)]
+struct Refusals {
+    last: Option<Time>,
+    count: u32,
+}
+
+/// See the module. The pauses between reads grow, but the history does not show which reads between them
+/// brought events, so only the shortest pause is demanded.
+pub(super) fn repetitions_pause(cx: &CheckContext<'_>) -> Vec<Violation> {
+    let limits = client_limits(&cx.plan.limits.over(LIMITS));
+    let pause = |doubled: u32| {
+        limits
+            .back_off_min
+            .saturating_mul(doubled)
+            .min(limits.back_off_max.max(limits.back_off_min))
+    };
+    // By host, request and process.
+    let mut rows: BTreeMap<(&str, &str, &str), Refusals> = BTreeMap::new();
+    let mut found = Vec::new();
+    for event in judged(cx) {
+        let own = host(event);
+        match &event.what {
+            // The next process of this name has its own reads.
+            EventKind::Asked { .. } => {
+                let asked = UserOperation::of(event).map(|(_, asked)| asked);
+                let start = asked.filter(|asked| asked.verb() == "start");
+                if let Some(process) = start.and_then(|start| start.process()) {
+                    rows.remove(&(own, "read", process));
+                    rows.remove(&(own, "terminate", process));
+                }
+            }
+            EventKind::Died { .. } => rows.retain(|(host, ..), _| *host != own),
+            EventKind::Milestone { name, fields } => {
+                let process = MilestoneValue::text(fields, "process").unwrap_or_default();
+                let (request, least) = match *name {
+                    "exec.client.read-refused" => ("read", pause(1)),
+                    "exec.client.end-refused" => ("terminate", pause(2)),
+                    // The first read of a new gap is no repetition.
+                    "exec.client.process-failed" | "exec.client.live-gap" => {
+                        rows.remove(&(own, "read", process));
+                        continue;
+                    }
+                    "exec.client.ended" => {
+                        rows.remove(&(own, "terminate", process));
+                        continue;
+                    }
+                    "exec.client.lost" | "exec.client.attempt-failed" => {
+                        rows.retain(|(host, ..), _| *host != own);
+                        continue;
+                    }
+                    _ => continue,
+                };
+                let row = rows.entry((own, request, process)).or_default();
+                if let Some(before) = row.last {
+                    cx.judges("repetitions_pause");
+                    if before + least > event.at {
+                        let data = fields! { request, before, least };
+                        found.push(Violation::new(
+                            "repetitions_pause",
+                            process,
+                            event.at,
+                            &AT_ONCE,
+                            data,
+                        ));
+                    }
+                }
+                (row.last, row.count) = (Some(event.at), row.count + 1);
+                // The client does not repeat this one.
+                if row.count > limits.read_retries {
+                    rows.remove(&(own, request, process));
+                }
+            }
+            _ => {}
+        }
+    }
+    found.truncate(5);
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::tests::{milestone, violations};
     use super::*;
-    use crate::history::ConnEnd;
+    use crate::history::{Class, ConnEnd};
     use crate::property::scripted::{ScriptedRun, history};
 
     /// Attempts that begin at these times and fail after 10 ms.
@@ -151,6 +245,48 @@ mod tests {
         assert_eq!(violations(&answered(&[0, 60, 169], true), attempts_pause), [""; 0]);
         let by_a_puppet = answered(&[0, 60, 169], false).puppet("server");
         assert_eq!(violations(&by_a_puppet, attempts_pause), [""; 0]);
+    }
+
+    #[test]
+    fn a_refused_request_is_repeated_after_a_pause() {
+        let refused = |scripted: ScriptedRun, ms, request| {
+            milestone(scripted, ms, request, &[("process", "p1")])
+        };
+        let twice = |request, pause: u64| {
+            let once = refused(history(), 1_000, request);
+            violations(&refused(once, 1_000 + pause, request), repetitions_pause)
+        };
+        let (read, terminate) = ("exec.client.read-refused", "exec.client.end-refused");
+        assert_eq!((twice(read, 100), twice(terminate, 200)), (vec![], vec![]));
+        assert_eq!(
+            twice(read, 99),
+            [
+                "p1: the server refused its read at 1.000 s, and the repetition at 1.099 s: the pause is at least 100ms"
+            ]
+        );
+        assert_eq!(twice(terminate, 199).len(), 1);
+        // A terminate does not wait for a read, and the next connection and the next process for nothing.
+        let begun = || refused(history(), 1_000, read);
+        let next = |scripted| violations(&refused(scripted, 1_010, read), repetitions_pause).len();
+        assert_eq!(violations(&refused(begun(), 1_010, terminate), repetitions_pause), [""; 0]);
+        assert_eq!(next(milestone(begun(), 1_005, "exec.client.lost", &[])), 0);
+        let started = begun().asked_as(2, 1_005, Class::InFlight, "start", r#"{"process":"p1"}"#);
+        assert_eq!((next(started), next(begun())), (0, 1));
+    }
+
+    #[test]
+    fn only_a_repetition_that_is_refused_too_is_judged() {
+        let judged = |times: u64| {
+            let refused = (0..times).fold(history(), |scripted, n| {
+                let at = 1_000 + n * 500;
+                milestone(scripted, at, "exec.client.read-refused", &[("process", "p1")])
+            });
+            refused.with(|cx| {
+                repetitions_pause(cx);
+                cx.judgements.of("repetitions_pause")
+            })
+        };
+        assert_eq!([0, 1, 2, 3].map(judged), [0, 0, 1, 2]);
     }
 
     #[test]

@@ -170,7 +170,15 @@ impl<'a> OpenRequests<'a> {
         let is_full = of_files.count() >= AT_ONCE;
         let uses_files = own.any(|other| other.verb() == "use-files");
         let may_wait = is_of_a_file(asked.verb()) && (uses_files || is_full);
-        waits_for_nothing && !may_wait && self.is_sent(call, asked) && self.is_calm(asked.host, now)
+        // Every request about a process waits until it is launched.
+        let process: Setup =
+            plan.entry(TABLE, asked.process().unwrap_or_default()).unwrap_or_default();
+        let is_launched = process.launch_takes.is_none();
+        waits_for_nothing
+            && is_launched
+            && !may_wait
+            && self.is_sent(call, asked)
+            && self.is_calm(asked.host, now)
     }
 
     /// Whether a request waits for no handle, and for no other request of its client.
@@ -196,7 +204,8 @@ impl<'a> OpenRequests<'a> {
         let process = asked.process().unwrap_or_default();
         let setup: Setup = plan.entry(TABLE, process).unwrap_or_default();
         let input = self.input.get(&(asked.host, process)).copied().unwrap_or_default();
-        let has_room = input.bytes <= self.limits.input.bytes || setup.stdin == Input::Read;
+        let reads_at_once = setup.stdin == Input::Read && setup.reads_every.is_none();
+        let has_room = input.bytes <= self.limits.input.bytes || reads_at_once;
         has_room && self.has_ids(asked)
     }
 
@@ -245,6 +254,7 @@ pub(super) fn answers_are_prompt(cx: &CheckContext<'_>) -> Vec<Violation> {
     let mut late: Vec<(Call, Time, Time)> = Vec::new();
     for event in judged(cx) {
         if let Some((call, since)) = requests.pass(cx, event) {
+            cx.judges("answers_are_prompt");
             let due = due(since, requests.bytes());
             late.extend((event.at > due).then_some((call, since, due)));
         }
@@ -252,7 +262,10 @@ pub(super) fn answers_are_prompt(cx: &CheckContext<'_>) -> Vec<Violation> {
     let until = Time::from(cx.plan.horizon);
     for (call, since) in &requests.prompt {
         let due = due(*since, requests.bytes());
-        late.extend((due < until).then_some((*call, *since, due)));
+        if due < until {
+            cx.judges("answers_are_prompt");
+            late.push((*call, *since, due));
+        }
     }
     let violation = |(call, since, at)| {
         Violation::new("answers_are_prompt", call, at, &LATE, fields! { since, at })

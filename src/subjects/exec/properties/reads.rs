@@ -49,6 +49,13 @@ pub(super) fn reads_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
             }
             EventKind::Answered { call, answer } => {
                 let has_all = !has_died && !retention.is_exceeded(lines, printed);
+                // The user itself compares what it reads with the events that it knows.
+                if answer.done::<WrongAnswer>().is_some()
+                    || answer.done::<StreamTotals>().is_some()
+                    || answer.done::<Read>().is_some()
+                {
+                    cx.judges("reads_are_true");
+                }
                 let wrong = match (answer.done::<WrongAnswer>(), answer.done::<StreamTotals>()) {
                     (Some(WrongAnswer::NothingNew { after }), _) => {
                         Some((&READ_NOTHING, fields! { after: *after }))
@@ -72,7 +79,7 @@ pub(super) fn reads_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
                         Some((&READ_END_OF_FAILED, ViolationFields::default()))
                     }
                     (None, Some(totals)) => untrue(totals, &truth),
-                    (None, None) if has_all => left_out(*call, answer, &asked),
+                    (None, None) if has_all => left_out(cx, *call, answer, &asked),
                     (None, None) => None,
                 };
                 found.extend(wrong.map(|(kind, data)| {
@@ -106,6 +113,7 @@ fn untrue(
 /// Returns how the answer to a read is incomplete, if the server has all output. Besides output there are only the
 /// exit and the close. A user that started two processes of one name may have read both.
 fn left_out(
+    cx: &CheckContext<'_>,
     call: Call,
     answer: &Answer,
     asked: &BTreeMap<Call, UserOperation<'_>>,
@@ -117,6 +125,7 @@ fn left_out(
         return None;
     }
     if let Some(NotRetained(gone)) = answer.refusal() {
+        cx.judges("reads_are_true");
         return Some((&READ_NOT_RETAINED, fields! { gone: *gone }));
     }
     let read = answer.done::<Read>()?;

@@ -42,6 +42,7 @@ fn too_soon(cx: &CheckContext<'_>) -> Vec<Violation> {
             }
             EventKind::Milestone { name: "exec.client.failed-deadline", .. } => {
                 let Some(tries) = tries.get(host).copied() else { continue };
+                cx.judges("client_recovers");
                 let over = had.get(host).and_then(|conn| cx.history.conn(*conn).over.0);
                 let since = over.map_or(tries, |over| over.min(tries));
                 if event.at + MOMENT < since + recovery {
@@ -68,6 +69,9 @@ pub(super) fn client_recovers(cx: &CheckContext<'_>) -> Vec<Violation> {
     let mut network_fault = NetworkFault::default();
     // The clients without a connection, since when, and since when nothing disturbed them.
     let mut without: BTreeMap<&str, (Time, Time)> = BTreeMap::new();
+    // The clients that lost their connection, and since when nothing disturbed them. A client that has
+    // another one counts, too, if there is enough time in which it would have been late without it.
+    let mut owing: BTreeMap<&str, Time> = BTreeMap::new();
     let mut found = too_soon(cx);
     let late = |host: &str, since: Time, calm: Time, now: Time| {
         let at = calm + most;
@@ -93,12 +97,21 @@ pub(super) fn client_recovers(cx: &CheckContext<'_>) -> Vec<Violation> {
                 found.extend(late);
                 !is_late
             });
+            owing.retain(|_, before| {
+                let is_judged = was_calm && *before + most < event.at;
+                if is_judged {
+                    cx.judges("client_recovers");
+                }
+                *before = calm;
+                !is_judged
+            });
         }
         match &event.what {
             EventKind::Milestone {
                 name: "exec.client.lost" | "exec.client.recovering", ..
             } => {
                 without.entry(host(event)).or_insert((event.at, event.at));
+                owing.entry(host(event)).or_insert(event.at);
             }
             EventKind::Milestone {
                 name:
@@ -112,12 +125,21 @@ pub(super) fn client_recovers(cx: &CheckContext<'_>) -> Vec<Violation> {
                 if let Some((since, calm)) = without.remove(host(event)) {
                     found.extend(late(host(event), since, calm, event.at));
                 }
+                // A client that is closed or dead needs no other connection.
+                if !matches!(event.what, EventKind::Milestone { .. })
+                    && let Some(calm) = owing.remove(host(event))
+                    && calm + most < event.at
+                {
+                    cx.judges("client_recovers");
+                }
             }
             _ => {}
         }
     }
     if network_fault.in_force == 0 {
         let until = Time::from(cx.plan.horizon);
+        let due = owing.values().filter(|calm| **calm + most < until);
+        due.for_each(|_| cx.judges("client_recovers"));
         found.extend(
             without.iter().filter_map(|(host, (since, calm))| late(host, *since, *calm, until)),
         );

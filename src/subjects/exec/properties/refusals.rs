@@ -120,47 +120,55 @@ pub(super) fn refusals_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
                 // The server sends what it would accept itself.
                 let is_too_long = refusal.0 == Failure::AnswerTooLong
                     && client.wire.message_bytes < limits.wire.message_bytes;
-                if is_judged_elsewhere
-                    || is_not_kept
-                    || is_too_long
-                    || truth.may_be_full(&limits, asked, refusal)
-                {
+                let is_large = may_be_too_large(&limits, asked, refusal);
+                if is_judged_elsewhere || is_too_long || is_large {
+                    continue;
+                }
+                if is_not_kept || truth.may_be_full(&limits, asked, refusal) {
+                    cx.judges("refusals_are_true");
                     continue;
                 }
                 let has_lost_its_file = || has_lost_its_file(cx, asked, event.at, refusal);
                 match asked.verb() {
-                    "read-blocks" | "use-files" if has_lost_its_file() => {}
+                    "read-blocks" | "use-files" if has_lost_its_file() => {
+                        cx.judges("refusals_are_true");
+                    }
                     "start" if truth.can_start(cx, asked) => {
+                        cx.judges("refusals_are_true");
                         found.push(violation(&NOT_STARTED, ViolationFields::default()));
                     }
                     "read-file" | "read-blocks" => {
-                        let written = truth.file(asked).filter(|written| *written < asked.at);
+                        let file = truth.kept_file(asked);
+                        let file = file.inspect(|_| cx.judges("refusals_are_true"));
+                        let written = file.and_then(|file| truth.written(file));
+                        let written = written.filter(|written| *written < asked.at);
                         found.extend(
                             written.map(|written| violation(&FILE_IS_THERE, fields! { written })),
                         );
                     }
                     "write-file" | "remove-file" | "watch-file" | "use-files" => {
+                        cx.judges("refusals_are_true");
                         found.push(violation(&FILE_REFUSED, ViolationFields::default()));
                     }
                     // Other refusals of a request come from the HTTP server or the network.
                     "http" | "http-stream" => {
-                        let is_full = is_for_lack_of_room(refusal);
-                        found.extend(
-                            is_full.then(|| violation(&FILE_REFUSED, ViolationFields::default())),
-                        );
+                        if is_for_lack_of_room(refusal) {
+                            cx.judges("refusals_are_true");
+                            found.push(violation(&FILE_REFUSED, ViolationFields::default()));
+                        }
                     }
-                    "write" | "write-stream" if truth.has_no_input(*call, refusal) => {}
+                    "write" | "write-stream" if truth.has_no_input(*call, refusal) => {
+                        cx.judges("refusals_are_true");
+                    }
                     _ => {
-                        let process = truth.targets.of(*call);
-                        let lives = |process: &&str| {
-                            !truth.ended.contains(process)
-                                && !failed.contains(process)
-                                && !truth.has_successor(*call, asked)
+                        let is_known = |process: &&str| {
+                            !failed.contains(process) && !truth.has_successor(*call, asked)
                         };
+                        let process = truth.targets.of(*call).filter(is_known);
+                        let process = process.inspect(|_| cx.judges("refusals_are_true"));
+                        let lives = process.filter(|process| !truth.ended.contains(process));
                         found.extend(
-                            process
-                                .filter(lives)
-                                .map(|process| violation(&STILL_THERE, fields! { process })),
+                            lives.map(|process| violation(&STILL_THERE, fields! { process })),
                         );
                     }
                 }
@@ -170,6 +178,24 @@ pub(super) fn refusals_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
     }
     found.truncate(5);
     found
+}
+
+/// Returns whether a refusal may come from a limit of a size. Nothing compares it with the real size.
+fn may_be_too_large(
+    limits: &ServerLimits,
+    asked: &UserOperation<'_>,
+    refusal: &ExecFailure,
+) -> bool {
+    let Failure::Refused { message, .. } = &refusal.0 else { return false };
+    if message.starts_with("file is too large") {
+        let is_longer = asked.verb() == "use-files" && limits.file_bytes < LONGEST_TEXT;
+        return asked.verb() == "read-file" || is_longer;
+    }
+    if message.starts_with("the directory has more than") {
+        return limits.directory_entries < MOST_LISTED;
+    }
+    let what = message.strip_prefix(TOO_MANY);
+    what.is_some_and(|what| what != "processes") && limits.waiting_bytes < ALL_REQUESTS
 }
 
 /// Returns whether the server refused a call because too many others wait.
@@ -201,10 +227,17 @@ fn read_all_the_same(cx: &CheckContext<'_>) -> Vec<Violation> {
     let read: BTreeSet<Call> = lines.collect();
     let refused = judged(cx).filter_map(|event| match &event.what {
         EventKind::Answered { call, answer: answer @ Answer::Refused(why) }
-            if read.contains(call) && !ExecFailure::is_of_its_process(why) =>
+            if !ExecFailure::is_of_its_process(why) =>
         {
+            let refusal = answer.refusal::<ExecFailure>().map(|refusal| &refusal.0);
+            let was_read = read.contains(call);
+            // Another refusal may be that of a call that writes nothing.
+            if was_read || matches!(refusal, Some(Failure::NotWritten(_))) {
+                cx.judges("refusals_are_true");
+            }
             let data = fields! { answer };
-            Some(Violation::new("refusals_are_true", *call, event.at, &WAS_READ, data))
+            let wrong = Violation::new("refusals_are_true", *call, event.at, &WAS_READ, data);
+            was_read.then_some(wrong)
         }
         _ => None,
     });
@@ -218,7 +251,8 @@ fn with_another_code(cx: &CheckContext<'_>) -> Vec<Violation> {
         let Failure::Refused { code, message } = &answer.refusal::<ExecFailure>()?.0 else {
             return None;
         };
-        let wanted = demanded(message).filter(|wanted| wanted != code)?;
+        let wanted = demanded(message).inspect(|_| cx.judges("refusals_are_true"));
+        let wanted = wanted.filter(|wanted| wanted != code)?;
         let data = fields! { code: code.to_string(), answer, wanted: wanted.to_string() };
         Some(Violation::new("refusals_are_true", *call, event.at, &OTHER_CODE, data))
     });
@@ -270,14 +304,7 @@ impl<'a> Truth<'a> {
         refusal: &ExecFailure,
     ) -> bool {
         let Failure::Refused { message, .. } = &refusal.0 else { return false };
-        if message.starts_with("file is too large") {
-            let is_longer = asked.verb() == "use-files" && limits.file_bytes < LONGEST_TEXT;
-            return asked.verb() == "read-file" || is_longer;
-        }
         let calls = || self.targets.asked.values().filter(|other| other.host == asked.host);
-        if message.starts_with("the directory has more than") {
-            return limits.directory_entries < MOST_LISTED;
-        }
         if message.ends_with("file handles may be open per connection") {
             let opens =
                 |call: &&UserOperation<'_>| matches!(call.verb(), "read-blocks" | "use-files");
@@ -289,10 +316,7 @@ impl<'a> Truth<'a> {
             Some("processes") => {
                 calls().filter(|call| call.verb() == "start").count() > limits.processes
             }
-            Some(_) => {
-                limits.waiting_bytes < ALL_REQUESTS
-                    || self.may_wait(asked) >= limits.waiting_requests as u64
-            }
+            Some(_) => self.may_wait(asked) >= limits.waiting_requests as u64,
             None => false,
         }
     }
@@ -352,17 +376,18 @@ impl<'a> Truth<'a> {
                 || self.input_closed.is_some_and(|closed| start.at <= closed))
     }
 
-    /// Returns when a file was first written. Returns `None` if it was removed, or if a user asked to
-    /// remove it.
-    fn file(&self, read: &UserOperation<'_>) -> Option<Time> {
+    /// Returns the file of an operation. Returns `None` if a user asked to remove it.
+    fn kept_file(&self, read: &UserOperation<'a>) -> Option<&'a str> {
         let file = |asked: &UserOperation<'a>| asked.operation.fields.get("file")?.as_str();
         let name = read.operation.fields.get("file")?.as_str()?;
         let mut removals =
             self.targets.asked.values().filter(|asked| asked.verb() == "remove-file");
-        if removals.any(|removal| file(removal) == Some(name)) {
-            return None;
-        }
-        self.written.get(&*target(&path(name))).copied()
+        (!removals.any(|removal| file(removal) == Some(name))).then_some(name)
+    }
+
+    /// Returns when a file was first written. Returns `None` if it was removed.
+    fn written(&self, file: &str) -> Option<Time> {
+        self.written.get(&*target(&path(file))).copied()
     }
 
     /// Returns whether a newer process may have the name of the process of a call.

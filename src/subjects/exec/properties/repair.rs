@@ -43,6 +43,9 @@ const REFUSED: &str = "the server refused: ";
 /// Texts that mark a refusal as permanent: an unknown process, or an invalid request.
 const FOR_GOOD: [&str; 3] = ["unknown process", "(-32601)", "(-32602)"];
 
+/// The codes of refusals that are permanent, or that have a permanent reason.
+const MAY_BE_FOR_GOOD: [&str; 3] = ["-32600", "-32601", "-32602"];
+
 /// The time that a client may take, beyond the configured wait, to ask for missing events.
 const MOMENT: Duration = Duration::from_secs(1);
 
@@ -61,14 +64,22 @@ pub(super) fn refusals_pass(cx: &CheckContext<'_>) -> Vec<Violation> {
         let Some(process) = MilestoneValue::text(fields, "process") else { continue };
         let key = (host(event), process);
         match *name {
-            "exec.client.read-refused" => *refused.entry(key).or_default() += 1,
+            "exec.client.read-refused" => {
+                let times = refused.entry(key).or_default();
+                *times += 1;
+                let code = MilestoneValue::text(fields, "code");
+                let passes = code.is_some_and(|code| !MAY_BE_FOR_GOOD.contains(&code));
+                if passes && *times <= retries {
+                    cx.judges("refusals_pass");
+                }
+            }
             "exec.client.process-failed" => {
                 let times = refused.remove(&key).unwrap_or_default();
                 let why =
                     MilestoneValue::text(fields, "why").and_then(|why| why.strip_prefix(REFUSED));
-                if let Some(why) = why.filter(|why| {
-                    times <= retries && !FOR_GOOD.iter().any(|word| why.contains(word))
-                }) {
+                let why = why.filter(|why| !FOR_GOOD.iter().any(|word| why.contains(word)));
+                let why = why.inspect(|_| cx.judges("refusals_pass"));
+                if let Some(why) = why.filter(|_| times <= retries) {
                     found.push(Violation::new(
                         "refusals_pass",
                         process,
@@ -107,8 +118,12 @@ pub(super) fn processes_fail_truly(cx: &CheckContext<'_>) -> Vec<Violation> {
                     continue;
                 };
                 let had_room = !retention.is_exceeded(items as u64, bytes as u64);
-                if why == Failure::Contradiction.to_string() || why.starts_with("gap: ") && had_room
-                {
+                let is_contradiction = why == Failure::Contradiction.to_string();
+                let is_gap = why.starts_with("gap: ");
+                if is_contradiction || is_gap {
+                    cx.judges("processes_fail_truly");
+                }
+                if is_contradiction || is_gap && had_room {
                     found.push(Violation::new(
                         "processes_fail_truly",
                         process,
@@ -124,6 +139,7 @@ pub(super) fn processes_fail_truly(cx: &CheckContext<'_>) -> Vec<Violation> {
             EventKind::StreamEnded { stream, ending: Ending::Failed { reason } }
                 if ExecFailure::is(reason, &Failure::NotKept) && !given_up.contains(stream) =>
             {
+                cx.judges("processes_fail_truly");
                 let data = fields! { why: reason };
                 found.push(Violation::new(
                     "processes_fail_truly",
@@ -165,6 +181,7 @@ pub(super) fn gaps_are_requested(cx: &CheckContext<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     let late = |since: Time, at: Time| at > since + wait + MOMENT;
     let mut report = |host: &str, since: Time| {
+        cx.judges("gaps_are_requested");
         let subject = About::Host(host.into());
         found.push(Violation::new(
             "gaps_are_requested",
@@ -216,7 +233,9 @@ pub(super) fn gaps_are_requested(cx: &CheckContext<'_>) -> Vec<Violation> {
                 }
             }
             EventKind::Milestone { name, .. } if REPAIRS.contains(name) => {
-                open.remove(host);
+                if open.remove(host).is_some() {
+                    cx.judges("gaps_are_requested");
+                }
                 repaired.insert(host, event.at);
                 if *name == "exec.client.live-gap" {
                     requested.insert(host);
@@ -290,6 +309,7 @@ impl<'a> Dropped<'a> {
 pub(super) fn write_ids_are_own(cx: &CheckContext<'_>) -> Vec<Violation> {
     let mut lives: BTreeMap<&str, u32> = BTreeMap::new();
     let mut owners: BTreeMap<&str, (&str, u32)> = BTreeMap::new();
+    let mut writers: BTreeSet<(&str, u32)> = BTreeSet::new();
     let mut found = Vec::new();
     for event in judged(cx) {
         let host = host(event);
@@ -298,6 +318,11 @@ pub(super) fn write_ids_are_own(cx: &CheckContext<'_>) -> Vec<Violation> {
             EventKind::Milestone { name: "exec.client.writes", fields } => {
                 let Some(id) = MilestoneValue::text(fields, "write") else { continue };
                 let own = (host, lives.get(host).copied().unwrap_or_default());
+                writers.insert(own);
+                // One writer alone cannot use the id of another one.
+                if writers.len() > 1 {
+                    cx.judges("write_ids_are_own");
+                }
                 let owner = *owners.entry(id).or_insert(own);
                 if owner != own {
                     let (subject, data) =

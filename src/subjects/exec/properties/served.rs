@@ -307,7 +307,9 @@ pub(super) fn reads_wait(cx: &CheckContext<'_>) -> Vec<Violation> {
         let result = answer.done::<Read>();
         let after = result.and_then(|result| result.after).unwrap_or_else(|| read.after());
         if let Some(result) = result
-            .filter(|result| event.at < read.at + read.wait() && result.says_nothing_new(after))
+            .filter(|_| event.at < read.at + read.wait())
+            .inspect(|_| cx.judges("reads_wait"))
+            .filter(|result| result.says_nothing_new(after))
         {
             let data = fields! { answer: result.alone().to_string() };
             found.push(Violation::new("reads_wait", *call, event.at, &TOO_EARLY, data));
@@ -322,15 +324,18 @@ pub(super) fn reads_wait(cx: &CheckContext<'_>) -> Vec<Violation> {
         let connected = known.connected.get(read.host).copied();
         if let Some((received, connected)) = known.received_since(read, after).zip(connected) {
             let since = received.max(calm).max(connected).max(turn);
-            if event.at > since + together && known.is_link_idle(read.host, since) {
-                found.push(Violation::new(
-                    "reads_wait",
-                    *call,
-                    event.at,
-                    &AFTER_ITS_EVENT,
-                    fields! { received },
-                ));
-                continue;
+            if known.is_link_idle(read.host, since) {
+                cx.judges("reads_wait");
+                if event.at > since + together {
+                    found.push(Violation::new(
+                        "reads_wait",
+                        *call,
+                        event.at,
+                        &AFTER_ITS_EVENT,
+                        fields! { received },
+                    ));
+                    continue;
+                }
             }
         }
         // The server's wait begins when the request arrives: with the turn of the read, or after a fault.
@@ -339,18 +344,22 @@ pub(super) fn reads_wait(cx: &CheckContext<'_>) -> Vec<Violation> {
         let over = turn.max(calm) + read.wait();
         if let Some(connected) = connected.filter(|_| result.is_some()) {
             let since = over.max(connected);
-            if event.at > since + crosses && known.is_link_idle(read.host, since) {
-                found.push(Violation::new(
-                    "reads_wait",
-                    *call,
-                    event.at,
-                    &AFTER_ITS_WAIT,
-                    fields! { over },
-                ));
-                continue;
+            if event.at >= since && known.is_link_idle(read.host, since) {
+                cx.judges("reads_wait");
+                if event.at > since + crosses {
+                    found.push(Violation::new(
+                        "reads_wait",
+                        *call,
+                        event.at,
+                        &AFTER_ITS_WAIT,
+                        fields! { over },
+                    ));
+                    continue;
+                }
             }
         }
         let Some(due) = known.due(read, after, window).map(|due| due.max(turn)) else { continue };
+        cx.judges("reads_wait");
         // A client with a continuous connection needs no recovery, but much output takes longer to
         // arrive. The end of a process does not complete a read whose user already received it.
         let since = connected.filter(|_| after == 0).map(|connected| due.max(calm).max(connected));
@@ -389,6 +398,7 @@ pub(super) fn closed_are_kept(cx: &CheckContext<'_>) -> Vec<Violation> {
                 refused.extend(client(conn).map(|client| (client, event.at)));
             }
             "exec.process.forgotten" => {
+                cx.judges("closed_are_kept");
                 let process = MilestoneValue::text(fields, "process").unwrap_or_default();
                 // A puppet may use several sessions.
                 let is_judged =
@@ -431,6 +441,7 @@ pub(super) fn ids_are_own(cx: &CheckContext<'_>) -> Vec<Violation> {
         else {
             continue;
         };
+        cx.judges("ids_are_own");
         let mut earlier = asked.range(..*call).map(|(_, earlier)| earlier);
         if !earlier
             .any(|earlier| earlier.verb() == "start" && earlier.is_about_the_process_of(start))

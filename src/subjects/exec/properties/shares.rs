@@ -42,14 +42,18 @@ pub(super) fn writes_have_a_reader(cx: &CheckContext<'_>) -> Vec<Violation> {
                     exited.insert(&stream.0);
                 }
             }
-            EventKind::Answered { call, answer: Answer::Queued(_) } if in_vain.contains(call) => {
-                found.push(Violation::new(
-                    "writes_have_a_reader",
-                    *call,
-                    event.at,
-                    &TAKEN,
-                    ViolationFields::default(),
-                ));
+            EventKind::Answered { answer: Answer::GivenUp, .. } => {}
+            EventKind::Answered { call, answer } if in_vain.contains(call) => {
+                cx.judges("writes_have_a_reader");
+                if let Answer::Queued(_) = answer {
+                    found.push(Violation::new(
+                        "writes_have_a_reader",
+                        *call,
+                        event.at,
+                        &TAKEN,
+                        ViolationFields::default(),
+                    ));
+                }
             }
             _ => {
                 let Some((call, asked)) = UserOperation::of(event) else { continue };
@@ -113,7 +117,12 @@ impl<'a> Sessions<'a> {
                     "exec.server.attached"
                         if MilestoneValue::number(fields, "resumed") == Some(0) =>
                     {
-                        *self.opened.entry(client).or_default() += 1;
+                        let opened = self.opened.entry(client).or_default();
+                        *opened += 1;
+                        // Up to this number, no session of the host had to end for the new one.
+                        if *opened > most {
+                            cx.judges("sessions_are_shared");
+                        }
                         let sessions = self.of(client);
                         let data = fields! { sessions, most };
                         return (sessions > most).then(|| violation(&BEYOND, data));
@@ -121,6 +130,9 @@ impl<'a> Sessions<'a> {
                     "exec.server.refused-full" => {
                         self.conns.remove(&conn);
                         let sessions = self.of(client);
+                        if sessions >= most {
+                            cx.judges("sessions_are_shared");
+                        }
                         let is_wrong = sessions >= most && self.has_idle(cx, client);
                         return is_wrong.then(|| violation(&IDLE, fields! { sessions }));
                     }
@@ -178,14 +190,17 @@ pub(super) fn sessions_are_shared(cx: &CheckContext<'_>) -> Vec<Violation> {
             "exec.server.attached" if MilestoneValue::number(fields, "resumed") == Some(0) => {
                 *opened += 1
             }
-            "exec.server.refused-full" if *opened < limits.peer_sessions as u64 => {
-                found.push(Violation::new(
-                    "sessions_are_shared",
-                    About::Named(conn.client.as_str().to_owned()),
-                    event.at,
-                    &REFUSED,
-                    fields! { opened: *opened },
-                ));
+            "exec.server.refused-full" => {
+                cx.judges("sessions_are_shared");
+                if *opened < limits.peer_sessions as u64 {
+                    found.push(Violation::new(
+                        "sessions_are_shared",
+                        About::Named(conn.client.as_str().to_owned()),
+                        event.at,
+                        &REFUSED,
+                        fields! { opened: *opened },
+                    ));
+                }
             }
             _ => {}
         }

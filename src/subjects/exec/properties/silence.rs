@@ -9,9 +9,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::held_tasks::HeldTasks;
-use crate::history::{EventKind, Time};
+use crate::history::{ConnIndex, EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation};
+use crate::schedule::MilestoneValue;
 use crate::subjects::judging::{host, judged};
 
 kinds! {
@@ -27,6 +28,8 @@ pub(super) fn silence_is_noticed(cx: &CheckContext<'_>) -> Vec<Violation> {
     let until = Time::from(cx.plan.horizon).min(cx.history.end);
     let mut held_tasks = HeldTasks::default();
     let mut excused: BTreeSet<&str> = BTreeSet::new();
+    // The connections that their clients gave up for this reason.
+    let mut noticed: BTreeSet<usize> = BTreeSet::new();
     for event in judged(cx) {
         held_tasks.pass(event);
         match &event.what {
@@ -34,22 +37,35 @@ pub(super) fn silence_is_noticed(cx: &CheckContext<'_>) -> Vec<Violation> {
                 excused.insert(host(event));
             }
             EventKind::Died { .. } => drop(excused.insert(host(event))),
+            EventKind::Milestone {
+                name: "exec.client.lost" | "exec.client.attempt-failed",
+                fields,
+            } if matches!(MilestoneValue::text(fields, "why"), Some("silent" | "given up")) => {
+                noticed.extend(ConnIndex::from_fields(fields).map(|conn| conn.0));
+            }
             _ => {}
         }
     }
     let is_client = |host: &str| {
         !cx.servers.contains(&host) && !cx.plan.puppets.keys().any(|puppet| puppet.as_str() == host)
     };
-    let own = cx.history.conns.iter().filter(|conn| is_client(conn.client.as_str()));
-    let late = own.filter_map(|conn| {
+    let conns = cx.history.conns.iter().enumerate();
+    let own = conns.filter(|(_, conn)| is_client(conn.client.as_str()));
+    let late = own.filter_map(|(index, conn)| {
         let client = conn.client.as_str();
         let received = conn.received.0?;
         let since = conn.unblocked.0.map_or(received, |unblocked| unblocked.max(received));
         let silent = since + cx.guarantees.detection;
         let at = silent.max(conn.opened + cx.guarantees.attempt) + MOMENT;
-        let is_late = at < until && conn.over.0.is_none_or(|over| over > at);
+        let is_late = conn.over.0.is_none_or(|over| over > at);
+        // A connection that ended for another reason was not silent for long enough.
+        let was_silent = at < until && (is_late || noticed.contains(&index));
         let is_held = || held_tasks.was_held_between(client, since, at);
-        (is_late && !excused.contains(client) && !is_held()).then(|| {
+        if !was_silent || excused.contains(client) || is_held() {
+            return None;
+        }
+        cx.judges("silence_is_noticed");
+        is_late.then(|| {
             let data = fields! { at, since };
             Violation::new("silence_is_noticed", conn.name.as_str(), at, &NOTICED_LATE, data)
         })

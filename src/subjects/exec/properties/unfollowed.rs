@@ -47,10 +47,11 @@ pub(super) fn unfollowed_run_on(cx: &CheckContext<'_>) -> Vec<Violation> {
     let mut unfollowed: BTreeMap<&str, Unfollowed<'_>> = BTreeMap::new();
     let mut ended: BTreeSet<&str> = BTreeSet::new();
     let mut found = Vec::new();
+    let until = Time::from(cx.plan.horizon);
     for event in judged(cx) {
-        found.extend(
-            unfollowed.iter().filter_map(|(process, one)| late(&ledger, process, one, event.at)),
-        );
+        let late =
+            |(process, one): (&&str, &Unfollowed<'_>)| late(cx, &ledger, process, one, event.at);
+        found.extend(unfollowed.iter().filter_map(late));
         if !found.is_empty() {
             break;
         }
@@ -85,14 +86,18 @@ pub(super) fn unfollowed_run_on(cx: &CheckContext<'_>) -> Vec<Violation> {
             }
             EventKind::Ended { stream, .. } => {
                 ended.insert(&stream.0);
-                unfollowed.remove(&*stream.0);
+                let one = unfollowed.remove(&*stream.0);
+                // It would have been late in this run if it had not ended.
+                let bound = one.and_then(|one| bound(&ledger, &one));
+                if bound.is_some_and(|(_, bound)| bound < until) {
+                    cx.judges("unfollowed_run_on");
+                }
             }
             EventKind::Died { .. } => unfollowed.clear(),
             _ => {}
         }
     }
-    let until = Time::from(cx.plan.horizon);
-    let late = |(process, one): (&&str, &Unfollowed<'_>)| late(&ledger, process, one, until);
+    let late = |(process, one): (&&str, &Unfollowed<'_>)| late(cx, &ledger, process, one, until);
     if found.is_empty() {
         found.extend(unfollowed.iter().filter_map(late));
     }
@@ -109,7 +114,8 @@ fn takes(cx: &CheckContext<'_>, process: &str) -> Option<Duration> {
     ends.then(|| each.max().unwrap_or_default())
 }
 
-fn late(ledger: &Ledger<'_>, process: &str, one: &Unfollowed<'_>, now: Time) -> Option<Violation> {
+/// Returns from when on a process needs only its own time, and when it must have ended.
+fn bound(ledger: &Ledger<'_>, one: &Unfollowed<'_>) -> Option<(Time, Time)> {
     let fault = &ledger.network_fault;
     if fault.in_force > 0 {
         return None;
@@ -117,8 +123,20 @@ fn late(ledger: &Ledger<'_>, process: &str, one: &Unfollowed<'_>, now: Time) -> 
     let attached = ledger.attached(one.host)?;
     let since = one.stopped.max(attached).max(fault.settled.unwrap_or_default());
     let bound = since + one.takes + SOON + Duration::from_millis(fault.printed as u64 / SLOWEST);
+    Some((since, bound))
+}
+
+fn late(
+    cx: &CheckContext<'_>,
+    ledger: &Ledger<'_>,
+    process: &str,
+    one: &Unfollowed<'_>,
+    now: Time,
+) -> Option<Violation> {
+    let (since, bound) = bound(ledger, one).filter(|(_, bound)| *bound < now)?;
+    cx.judges("unfollowed_run_on");
     let data = fields! { stopped: one.stopped, takes: one.takes, since };
-    (bound < now).then(|| Violation::new("unfollowed_run_on", process, bound, &HELD, data))
+    Some(Violation::new("unfollowed_run_on", process, bound, &HELD, data))
 }
 
 #[cfg(test)]

@@ -96,6 +96,7 @@ pub(super) fn waits_are_whole(cx: &CheckContext<'_>) -> Vec<Violation> {
     let mut calls = OpenCalls { limits, ..OpenCalls::default() };
     let mut found = Vec::new();
     let late = |call: Call, over: Time| {
+        cx.judges("waits_are_whole");
         let data = fields! { at: over + MOMENT, over };
         Violation::new("waits_are_whole", call, over + MOMENT, &TOO_LATE, data)
     };
@@ -106,6 +107,7 @@ pub(super) fn waits_are_whole(cx: &CheckContext<'_>) -> Vec<Violation> {
         // A subscription fails with its process, and that with an earlier call.
         let is_own = !matches!(asked.verb(), "read-events" | "read-stream");
         if is_own && ExecFailure::is(reason, &Failure::Unanswered) {
+            cx.judges("waits_are_whole");
             let own = match asked.verb() {
                 "read" | "http" => asked.wait(),
                 _ => Default::default(),

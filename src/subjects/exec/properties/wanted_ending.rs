@@ -119,7 +119,7 @@ impl<'a> Known<'a> {
     }
 }
 
-/// A process that ended by a signal.
+/// A process that ended. The server may have killed it.
 struct KilledProcess<'k, 'a> {
     cx: &'k CheckContext<'a>,
     known: &'k Known<'a>,
@@ -274,9 +274,6 @@ pub(super) fn ends_as_it_wants(cx: &CheckContext<'_>) -> Vec<Violation> {
             return Vec::new();
         }
         let EventKind::Ended { stream, outcome } = &event.what else { continue };
-        if !matches!(outcome.downcast_ref(), Some(ProcessOutcome::Signal(_))) {
-            continue;
-        }
         let ending = has_failed.get(&*stream.0);
         if ending == Some(&true) {
             continue;
@@ -287,7 +284,12 @@ pub(super) fn ends_as_it_wants(cx: &CheckContext<'_>) -> Vec<Violation> {
         let is_followed = ending.is_some();
         let killed =
             KilledProcess { cx, known: &known, call, start, record, at: event.at, is_followed };
-        if !killed.is_excused() {
+        if killed.is_excused() {
+            continue;
+        }
+        // The server could have killed a process that ended by itself, too.
+        cx.judges("ends_as_it_wants");
+        if matches!(outcome.downcast_ref(), Some(ProcessOutcome::Signal(_))) {
             let data = fields! { outcome };
             return vec![Violation::new("ends_as_it_wants", stream, event.at, &KILLED, data)];
         }

@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use super::prompt::is_open;
 use super::served::UserOperation;
-use crate::history::{Call, Event, EventKind, Time};
+use crate::history::{Answer, Call, Event, EventKind, Time};
 use crate::property::path::{NEVER, through};
 use crate::property::violation::{fields, kinds};
-use crate::property::{CheckContext, Violation};
+use crate::property::{CheckContext, Violation, ViolationFields};
 use crate::subjects::exec::files::{self, FileSetup, path, target};
 use crate::subjects::exec::limits::{LIMITS, client_limits, server_limits};
 use crate::subjects::exec::network_fault::{AROUND, NetworkFault};
@@ -112,7 +112,10 @@ impl<'a> Watched<'a> {
                 }
                 self.calls.remove(call);
                 self.file_calls.remove(call);
-                self.due.remove(call);
+                // It was answered in time, and nothing has excused it until then.
+                if self.due.remove(call).is_some() && !matches!(answer, Answer::GivenUp) {
+                    cx.judges("watches_are_true");
+                }
                 return Some((*call, self.open.remove(call)?));
             }
             EventKind::Opened { call, .. } => drop(self.calls.remove(call)),
@@ -213,6 +216,7 @@ pub(super) fn watches_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
         let wait = LOOK + latency * 4 + watched.transfer(latency);
         let late = watched.due.iter().find(|(_, written)| **written + wait < now);
         late.map(|(call, written)| {
+            cx.judges("watches_are_true");
             let at = *written + wait;
             Violation::new("watches_are_true", *call, at, &UNSEEN, fields! { at, written })
         })
@@ -226,15 +230,16 @@ pub(super) fn watches_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
         let EventKind::Answered { answer, .. } = &event.what else { continue };
         let Some(file) = file(&watch) else { continue };
         let said = |text: &str| answer.acknowledges() && answer.to_string() == text;
-        if said(files::APPEARED) && !watched.may_be_written(file, watch.at, event.at) {
-            let data = fields! { since: watch.at };
-            found.push(Violation::new("watches_are_true", call, event.at, &NOT_WRITTEN, data));
-        } else if said(files::IS_THERE)
-            && watched.watches <= MOST
-            && !watched.may_be_written(file, Time::ZERO, event.at)
-        {
-            let data = Default::default();
-            found.push(Violation::new("watches_are_true", call, event.at, &NOT_THERE, data));
+        let (from, kind, data) = match () {
+            () if said(files::APPEARED) => (watch.at, &NOT_WRITTEN, fields! { since: watch.at }),
+            () if said(files::IS_THERE) && watched.watches <= MOST => {
+                (Time::ZERO, &NOT_THERE, ViolationFields::default())
+            }
+            () => continue,
+        };
+        cx.judges("watches_are_true");
+        if !watched.may_be_written(file, from, event.at) {
+            found.push(Violation::new("watches_are_true", call, event.at, kind, data));
         }
     }
     found.extend(late(&watched, until));

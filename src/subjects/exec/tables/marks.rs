@@ -21,6 +21,7 @@ pub const MILESTONES: &[MilestoneDoc] = &[
     milestone("exec.client.repeated", &["method"], "the client sent a call again that was in flight at a cut"),
     milestone("exec.client.start-ambiguous", &["process"], "a start was in flight at a cut; the client terminates the process if it exists"),
     milestone("exec.client.ended", &["process"], "the client's request to terminate a process is settled"),
+    milestone("exec.client.end-refused", &["process", "code"], "the server refused to terminate a process for now; the client asks again, up to `read-retries` times"),
     milestone("exec.client.failed-deadline", &["generation"], "the client gave up at its recovery deadline"),
     milestone("exec.client.failed-permanent", &["generation", "why"], "the client gave up after a permanent error"),
     milestone("exec.client.gap", &["process", "next", "last"], "events of a process are permanently lost"),

@@ -94,12 +94,17 @@ pub(super) fn cursor_is_checked(story: &Story<'_>) -> Vec<Violation> {
         let violation =
             |kind, data| Some(Violation::new("cursor_is_checked", question.call, at, kind, data));
         match answer {
-            Answer::Queued(_) => violation(&ACCEPTED, fields! { cursor: cursor.clone(), wrong }),
+            Answer::Queued(_) => {
+                story.cx.judges("cursor_is_checked");
+                violation(&ACCEPTED, fields! { cursor: cursor.clone(), wrong })
+            }
             Answer::Refused(why) => {
                 let code = why.downcast_ref::<SeenRefusal>()?.code.as_str();
-                let is_right = code == wrong
-                    || EARLIER.contains(&code) && wrong != "CURSOR_MALFORMED"
-                    || is_foreign_now && code == "CURSOR_FOREIGN";
+                if EARLIER.contains(&code) && wrong != "CURSOR_MALFORMED" {
+                    return None;
+                }
+                story.cx.judges("cursor_is_checked");
+                let is_right = code == wrong || is_foreign_now && code == "CURSOR_FOREIGN";
                 let data = fields! { cursor: cursor.clone(), code: code.to_owned(), wrong };
                 (!is_right).then(|| violation(&OTHER_REASON, data)).flatten()
             }
@@ -125,6 +130,7 @@ pub(super) fn status_is_true(story: &Story<'_>) -> Vec<Violation> {
         let (at, answer) = question.answer?;
         let SeenStatus(status) = answer.done()?;
         let process = process(story, question)?;
+        story.cx.judges("status_is_true");
         let violation =
             |kind, data| Some(Violation::new("status_is_true", question.call, at, kind, data));
         let printed: usize = process
@@ -302,12 +308,14 @@ pub(super) fn endings_are_true(story: &Story<'_>) -> Vec<Violation> {
             _ => None,
         }));
         found.extend(notes.iter().filter_map(|(at, note)| {
-            let kind = match note {
-                SseNote::Killed { timed_out: true } if !limited => &NOT_TIMED_OUT,
-                SseNote::Killed { timed_out: false } if limited && !is_own => &TIMED_OUT,
+            let (kind, is_wrong) = match note {
+                SseNote::Killed { timed_out: true } => (&NOT_TIMED_OUT, !limited),
+                SseNote::Killed { timed_out: false } if limited && !is_own => (&TIMED_OUT, true),
                 _ => return None,
             };
-            Some(Violation::new("endings_are_true", *record, *at, kind, fields! { on: *on }))
+            story.cx.judges("endings_are_true");
+            let data = fields! { on: *on };
+            is_wrong.then(|| Violation::new("endings_are_true", *record, *at, kind, data))
         }));
     }
     found
@@ -327,9 +335,12 @@ fn untrue_time(
     let least = millis(ended.since(*process.launched.last()?)).saturating_sub(1);
     let most = millis(at.since(asked.asked)) + 1;
     let data = fields! { on: on.to_owned(), took, least, most };
+    if has_puppet(story.cx) {
+        return None;
+    }
+    story.cx.judges("endings_are_true");
     let is_true = least <= took && took <= most;
-    (!is_true && !has_puppet(story.cx))
-        .then(|| Violation::new("endings_are_true", record, at, &OTHER_TIME, data))
+    (!is_true).then(|| Violation::new("endings_are_true", record, at, &OTHER_TIME, data))
 }
 
 pub(super) fn refusal_is_true(story: &Story<'_>) -> Vec<Violation> {
@@ -389,10 +400,13 @@ fn untrue(story: &Story<'_>, at: Time, asked: Time, record: &str, why: Gone) -> 
     if !story.server_lived(launched, at) || launched > asked {
         return None;
     }
+    // An execd chooses the ids, and no user can guess one.
+    if why == Gone::Unknown && is_execd(&story.cx.plan.defects) {
+        return None;
+    }
+    story.cx.judges("refusal_is_true");
     let violation = |kind, data| Some(Violation::new("refusal_is_true", record, at, kind, data));
     match (why, process.ended) {
-        // An execd chooses the ids, and no user can guess one.
-        (Gone::Unknown, _) if is_execd(&story.cx.plan.defects) => None,
         (Gone::Unknown, Some((ended, _))) if is_forgotten(story, at, ended) => None,
         (Gone::Unknown, _) => violation(&HAS_IT, fields! { launched }),
         (Gone::Expired, None) => violation(&NOT_OVER, fields! {}),
@@ -462,15 +476,27 @@ fn ended_logs(story: &Story<'_>, counts: impl Fn(&str, Time) -> bool) -> (usize,
     (count, bytes)
 }
 
+/// Whether users of a host follow a command. The reader of a shell session is no follower.
+fn follows(story: &Story<'_>, on: &str, record: &str) -> bool {
+    let mut questions = story.questions.iter();
+    questions.any(|question| question.follows() && question.host == on && question.record == record)
+}
+
 pub(super) fn success_has_an_ending(story: &Story<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for ((on, record), notes) in &story.notes {
         found.extend(notes.iter().filter_map(|(at, note)| {
             let (kind, data) = match note {
+                // The follower said how.
+                SseNote::Took(_) if follows(story, on, record) => {
+                    story.cx.judges("success_has_an_ending");
+                    return None;
+                }
                 SseNote::EndedSomehow => (&SOMEHOW, fields! { on: *on }),
                 SseNote::AfterTheEnding(item) => (&MORE, fields! { on: *on, item: item.clone() }),
                 _ => return None,
             };
+            story.cx.judges("success_has_an_ending");
             Some(Violation::new("success_has_an_ending", *record, *at, kind, data))
         }));
     }
@@ -479,8 +505,27 @@ pub(super) fn success_has_an_ending(story: &Story<'_>) -> Vec<Violation> {
 
 pub(super) fn outcomes_stay(story: &Story<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
+    // Each follower that has ended or failed is asked again. Only another outcome leaves a note.
+    let of_streams = story.failures.iter().map(|(.., why)| *why);
+    let of_calls = story.questions.iter().filter(|question| question.follows());
+    let of_calls = of_calls.filter_map(|question| match question.answer {
+        Some((_, Answer::Refused(why))) => Some(why),
+        _ => question.failure.map(|(_, why)| why),
+    });
+    of_streams
+        .chain(of_calls)
+        .filter(|why| why.downcast_ref::<SseFailure>().is_some())
+        .for_each(|_| story.cx.judges("outcomes_stay"));
     for ((on, record), notes) in &story.notes {
         found.extend(notes.iter().filter_map(|(at, note)| {
+            let is_outcome = match note {
+                SseNote::Took(_) => follows(story, on, record),
+                SseNote::Failed(_) | SseNote::SaidAnother { .. } => true,
+                _ => false,
+            };
+            if is_outcome {
+                story.cx.judges("outcomes_stay");
+            }
             let SseNote::SaidAnother { first, then } = note else { return None };
             let data = fields! { on: *on, first: first.clone(), then: then.clone() };
             Some(Violation::new("outcomes_stay", *record, *at, &OTHER, data))

@@ -43,9 +43,12 @@ fn request(story: &Story<'_>, question: &Question<'_>) -> Option<Violation> {
     let over = answered.or(question.failure.map(|(at, _)| at));
     let is_late = over.is_none_or(|over| over > bound);
     let is_judged = bound < Time::from(story.cx.plan.horizon) && story.is_prompt(bound);
+    if !is_single || !is_judged {
+        return None;
+    }
+    story.cx.judges("deadlines_hold");
     let data = fields! { most: Time::from(most) };
-    (is_single && is_late && is_judged)
-        .then(|| Violation::new("deadlines_hold", question.call, bound, &REQUEST, data))
+    is_late.then(|| Violation::new("deadlines_hold", question.call, bound, &REQUEST, data))
 }
 
 /// Judges followers that failed for lack of progress: each has tried for its whole budget.
@@ -66,11 +69,13 @@ fn gave_up(story: &Story<'_>) -> Vec<Violation> {
         let (at, why) = question.failure.or(refused)?;
         Some((at, question, why))
     });
-    let early = of_streams.chain(of_calls).filter_map(|(at, question, why)| {
+    let all = of_streams.chain(of_calls).filter(|(.., why)| has_no_progress(why));
+    let early = all.filter_map(|(at, question, _)| {
+        story.cx.judges("deadlines_hold");
         let (budget, since) = (story.client.budget, budget_begins(story, question, at));
         let data = fields! { on: question.host, budget: Time::from(budget), since };
         let record = question.record.as_str();
-        (has_no_progress(why) && at + EXACT < since + budget)
+        (at + EXACT < since + budget)
             .then(|| Violation::new("deadlines_hold", record, at, &GAVE_UP, data))
     });
     early.collect()
@@ -109,14 +114,19 @@ fn silent(story: &Story<'_>, conn: &Connection) -> Option<Violation> {
         None => opens_by,
     };
     let (bound, on) = (due + EXACT, conn.client.as_str());
-    let is_late = conn.over.0.is_none_or(|over| over > bound);
-    if !is_late || bound >= Time::from(story.cx.plan.horizon) || conn.is_labelled() {
+    // Other connections were not silent for so long.
+    let is_silent = conn.over.0.is_none_or(|over| over + EXACT >= due);
+    if !is_silent || bound >= Time::from(story.cx.plan.horizon) || conn.is_labelled() {
         return None;
     }
     let mut questions = story.questions.iter();
     let has_follower = questions.any(|question| question.host == on && question.follows());
-    let is_judged = has_follower && story.is_prompt(bound) && reads_at_once(story, on);
+    if !has_follower || !story.is_prompt(bound) || !reads_at_once(story, on) {
+        return None;
+    }
+    story.cx.judges("deadlines_hold");
+    let is_late = conn.over.0.is_none_or(|over| over > bound);
     let data = fields! { since: conn.received.0.unwrap_or(conn.opened) };
     let name = conn.name.as_str();
-    is_judged.then(|| Violation::new("deadlines_hold", name, bound, &SILENT, data))
+    is_late.then(|| Violation::new("deadlines_hold", name, bound, &SILENT, data))
 }

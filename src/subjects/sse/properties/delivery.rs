@@ -75,7 +75,12 @@ fn late(story: &Story<'_>, question: &Question<'_>) -> Option<Violation> {
         let (printed, _) = process.lines[pipe].get(seen[pipe])?;
         seen[pipe] += 1;
         let since = opened.max(*printed);
-        if event.at <= since + takes || !is_undisturbed(story, question, event.at) {
+        let bound = since + takes;
+        if !is_undisturbed(story, question, event.at.max(bound)) {
+            return None;
+        }
+        story.cx.judges("output_is_prompt");
+        if event.at <= bound {
             return None;
         }
         let data = fields! { on, line: seen[pipe], printed, since };
@@ -131,6 +136,9 @@ fn lost(story: &Story<'_>, on: &str, record: &str, at: Time) -> Option<Violation
     had.into_iter().zip(&process.lines).zip(PARTS).find_map(|((had, lines), pipe)| {
         let own = lines.iter().filter(|(printed, _)| *printed <= ended);
         let printed = own.map(|(_, line)| line.len() as u64).sum::<u64>();
+        if printed > 0 {
+            story.cx.judges("output_is_whole");
+        }
         let data = fields! { on, had, printed, pipe: pipe.trim_start_matches('/') };
         (had < printed).then(|| Violation::new("output_is_whole", record, at, &LOST, data))
     })

@@ -34,12 +34,21 @@ pub(super) fn streams_stay(story: &Story<'_>) -> Vec<Violation> {
     }
     let sign_of_life = story.server.heartbeat + story.cx.plan.latency.1 * 2;
     let is_impatient = story.client.silence <= sign_of_life;
+    // A loss of one of these connections would have been wrong.
+    for (on, attempts) in &story.attempts {
+        if reads_alone(story, on) {
+            let calm =
+                attempts.iter().filter(|at| story.first_fault.is_none_or(|fault| fault > **at));
+            calm.for_each(|_| story.cx.judges("streams_stay"));
+        }
+    }
     let lost = story.losses.iter().filter_map(|(at, on, why)| {
         // The server says so, and other properties judge it.
         let is_told = why.starts_with("refused") || why.starts_with("command ");
         let is_own = is_impatient && *why == "the connection was silent";
         let is_calm = story.first_fault.is_none_or(|fault| fault > *at);
         (!is_told && !is_own && is_calm && reads_alone(story, on)).then(|| {
+            story.cx.judges("streams_stay");
             let data = fields! { why: (*why).to_owned() };
             Violation::new("streams_stay", *on, *at, &LOST, data)
         })
@@ -84,6 +93,7 @@ pub(super) fn pauses_grow(story: &Story<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for (on, attempts) in &story.attempts {
         let excess = attempts.iter().enumerate().find_map(|(n, at)| {
+            story.cx.judges("pauses_grow");
             let since = at.before(WINDOW);
             let count = within(&attempts[..=n], since, *at);
             let followers = story.questions.iter().filter(|question| {
@@ -120,7 +130,11 @@ fn late_attempt(story: &Story<'_>, on: &str) -> Option<Violation> {
         let [lost, next] = pair else { return None };
         let over = lost.over.0?;
         let most = longest_pause(story, follower, lost, over)?;
-        let is_late = next.opened > over + most + EXACT && story.is_prompt(next.opened);
+        if !story.is_prompt(next.opened) {
+            return None;
+        }
+        story.cx.judges("pauses_grow");
+        let is_late = next.opened > over + most + EXACT;
         let data = fields! { lost: over, most: Time::from(most) };
         is_late.then(|| Violation::new("pauses_grow", on, next.opened, &TOO_LATE, data))
     })
@@ -157,6 +171,7 @@ pub(super) fn items_are_lines(story: &Story<'_>) -> Vec<Violation> {
     let most = story.server.line_bytes.max(4);
     let wrong = judged(story.cx).filter_map(|event| {
         let EventKind::Delivered { stream, bytes, .. } = &event.what else { return None };
+        story.cx.judges("items_are_lines");
         let violation =
             |kind, data| Some(Violation::new("items_are_lines", stream, event.at, kind, data));
         let text = bytes.whole();

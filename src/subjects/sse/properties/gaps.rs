@@ -93,10 +93,12 @@ pub(super) fn gap_is_exact(story: &Story<'_>) -> Vec<Violation> {
             let violation =
                 |kind, data| Some(Violation::new("gap_is_exact", *record, *at, kind, data));
             match note {
-                SseNote::Gap { after, gap } if gap.first != after + 1 => {
-                    violation(&NOT_NEXT, fields! { on: *on, first: gap.first, after: *after })
-                }
-                SseNote::Gap { gap, .. } => {
+                SseNote::Gap { after, gap } => {
+                    story.cx.judges("gap_is_exact");
+                    if gap.first != after + 1 {
+                        let data = fields! { on: *on, first: gap.first, after: *after };
+                        return violation(&NOT_NEXT, data);
+                    }
                     let ended = process.ended.map(|(ended, _)| ended);
                     let known = events.until(*at, ended);
                     if gap.last > known {
@@ -109,8 +111,9 @@ pub(super) fn gap_is_exact(story: &Story<'_>) -> Vec<Violation> {
                     had.then(|| violation(&RETAINED, fields! { on: *on, last: gap.last })).flatten()
                 }
                 SseNote::Output { position, bytes, .. } => {
-                    let only = events.only(*position);
-                    let is_other = only.is_some_and(|(_, line)| line.whole() != bytes.whole());
+                    let (_, line) = events.only(*position)?;
+                    story.cx.judges("gap_is_exact");
+                    let is_other = line.whole() != bytes.whole();
                     is_other
                         .then(|| violation(&OTHER_LINE, fields! { on: *on, position: *position }))
                         .flatten()
@@ -118,6 +121,7 @@ pub(super) fn gap_is_exact(story: &Story<'_>) -> Vec<Violation> {
                 SseNote::Ended { position, .. } => {
                     // A process that is killed may leave a part of a line.
                     let (_, ProcessOutcome::Exit(_)) = process.ended? else { return None };
+                    story.cx.judges("gap_is_exact");
                     let ending = events.until(*at, Some(Time::ZERO));
                     let data = fields! { on: *on, position: *position, ending };
                     (*position != ending).then(|| violation(&OTHER_TOTAL, data)).flatten()
@@ -131,6 +135,11 @@ pub(super) fn gap_is_exact(story: &Story<'_>) -> Vec<Violation> {
 
 pub(super) fn positions_follow(story: &Story<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
+    // Users compare the position of each item, and note only a wrong one.
+    if !is_execd(&story.cx.plan.defects) {
+        let items = story.deliveries.values().flatten();
+        items.for_each(|_| story.cx.judges("positions_follow"));
+    }
     for ((on, record), notes) in &story.notes {
         found.extend(notes.iter().filter_map(|(at, note)| {
             let SseNote::NotNext { after, position } = note else { return None };
@@ -138,6 +147,7 @@ pub(super) fn positions_follow(story: &Story<'_>) -> Vec<Violation> {
             if *position == 0 && is_execd(&story.cx.plan.defects) {
                 return None;
             }
+            story.cx.judges("positions_follow");
             let kind = if position > after { &SKIPPED } else { &AGAIN };
             let data = fields! { on: *on, after: *after, position: *position };
             Some(Violation::new("positions_follow", *record, *at, kind, data))
@@ -145,7 +155,8 @@ pub(super) fn positions_follow(story: &Story<'_>) -> Vec<Violation> {
     }
     found.extend(story.questions.iter().filter_map(|question| {
         let (at, answer) = question.answer?;
-        let mut positions = answer.done::<SeenEvents>()?.positions();
+        let positions = answer.done::<SeenEvents>()?.positions();
+        let mut positions = positions.inspect(|_| story.cx.judges("positions_follow"));
         let (id, position) = positions.find(|(id, position)| id != position)?;
         let data = fields! { id, position };
         Some(Violation::new("positions_follow", question.call, at, &OTHER_ID, data))
@@ -167,6 +178,7 @@ const MARGIN: Duration = Duration::from_secs(3);
 const CLOSE: Duration = Duration::from_millis(100);
 
 pub(super) fn hold_is_lossless(story: &Story<'_>) -> Vec<Violation> {
+    count_kept(story);
     let mut found = lost_from_buffers(story);
     found.extend(story.notes.iter().filter_map(|((on, record), notes)| {
         // A user who reads again from the start may find less than before.
@@ -191,15 +203,8 @@ fn lost_in_progress(
     after: u64,
     gap: Gap,
 ) -> Option<Violation> {
-    let (process, hold) = (story.processes.get(record)?, story.server.hold);
-    // A user that reads at once has each byte when it arrives.
-    let is_judged = process.launched.len() == 1
-        && story.is_prompt(at)
-        && story.cx.plan.puppets.is_empty()
-        && reads_at_once(story, on)
-        && only_slows(story, at)
-        && !is_execd(&story.cx.plan.defects);
-    story.only_follower(on, at).filter(|follower| follower.record == record && is_judged)?;
+    let hold = story.server.hold;
+    let process = makes_progress(story, (on, record), at)?;
     let events = Events::of(process, story.server.line_bytes);
     let gone = gone_for_the_ending(story, process, &events, at);
     gap.last.checked_sub(gone).filter(|last| *last > after)?;
@@ -215,11 +220,36 @@ fn lost_in_progress(
         last = time;
     }
     quiet = quiet.max(at.since(last));
-    // An acknowledgement is on its way for a moment.
-    let slack = story.server.heartbeat + story.cx.plan.latency.1 * 2 + Duration::from_secs(1);
     let data = fields! { on, quiet: Time::from(quiet), opened, hold: Time::from(hold) };
-    (has_events && quiet + slack < hold)
-        .then(|| Violation::new("hold_is_lossless", record, at, &LOST_IN_PROGRESS, data))
+    (has_events && quiet + slack(story) < hold).then(|| {
+        story.cx.judges("hold_is_lossless");
+        Violation::new("hold_is_lossless", record, at, &LOST_IN_PROGRESS, data)
+    })
+}
+
+/// How much longer than its user receives nothing a stream may be without progress: an acknowledgement is on its
+/// way for a moment.
+fn slack(story: &Story<'_>) -> Duration {
+    story.server.heartbeat + story.cx.plan.latency.1 * 2 + Duration::from_secs(1)
+}
+
+/// Returns the process of a command whose stream to a host makes progress until a time whenever its user receives
+/// something. `None` if the history does not show that.
+fn makes_progress<'s, 'a>(
+    story: &'s Story<'a>,
+    (on, record): (&str, &str),
+    at: Time,
+) -> Option<&'s Process<'a>> {
+    let process = story.processes.get(record)?;
+    // A user that reads at once has each byte when it arrives.
+    let is_judged = process.launched.len() == 1
+        && story.is_prompt(at)
+        && story.cx.plan.puppets.is_empty()
+        && reads_at_once(story, on)
+        && only_slows(story, at)
+        && !is_execd(&story.cx.plan.defects);
+    let follower = story.only_follower(on, at).filter(|follower| follower.record == record);
+    follower.filter(|_| is_judged).map(|_| process)
 }
 
 /// Returns when the users of a host received output of a command, in order.
@@ -270,22 +300,8 @@ fn lost_while_away(
     after: u64,
     gap: Gap,
 ) -> Option<Violation> {
-    let (process, hold) = (story.processes.get(record)?, story.server.hold);
-    let events = Events::of(process, story.server.line_bytes);
-    let launched = *process.launched.first()?;
-    let is_one = process.launched.len() == 1 && story.server_lived(launched, at);
-    if hold.is_zero() || !events.is_plain || !is_one || is_execd(&story.cx.plan.defects) {
-        return None;
-    }
-    // The stream of another reader takes events, too.
-    let follower = story.only_follower(on, at).filter(|follower| follower.record == record)?;
-    let reads = |other: &Question<'_>| {
-        let is_reader = other.takes_events() || other.follows();
-        is_reader && other.record == record && other.call != follower.call
-    };
-    if story.questions.iter().any(reads) || !story.cx.plan.puppets.is_empty() {
-        return None;
-    }
+    let hold = story.server.hold;
+    let (process, events) = has_one_reader(story, (on, record), at)?;
     // The connection that brought the gap is the last one. The server had noticed the end of all others.
     let conns: Vec<_> = story.followers_conns(on).filter(|conn| conn.opened <= at).collect();
     let (_, lost) = conns.split_last()?;
@@ -296,18 +312,134 @@ fn lost_while_away(
     let ((printed, _), (before, _)) = (events.only(last)?, events.only(after)?);
     let is_lost = printed > over + CLOSE && at + CLOSE < before + hold;
     let data = fields! { on, printed, over, before, hold: Time::from(hold) };
-    is_lost.then(|| Violation::new("hold_is_lossless", record, at, &LOST_WHILE_AWAY, data))
+    is_lost.then(|| {
+        story.cx.judges("hold_is_lossless");
+        Violation::new("hold_is_lossless", record, at, &LOST_WHILE_AWAY, data)
+    })
 }
 
-/// Judges gaps after which the log had room for what the buffers of a connection held.
-fn lost_from_buffers(story: &Story<'_>) -> Vec<Violation> {
+/// Returns the process and the events of a command that waits for its only reader on a host until a time.
+fn has_one_reader<'s, 'a>(
+    story: &'s Story<'a>,
+    (on, record): (&str, &str),
+    at: Time,
+) -> Option<(&'s Process<'a>, Events<'a>)> {
+    let process = story.processes.get(record)?;
+    let events = Events::of(process, story.server.line_bytes);
+    let launched = *process.launched.first()?;
+    let is_one = process.launched.len() == 1 && story.server_lived(launched, at);
+    let hold = story.server.hold;
+    if hold.is_zero() || !events.is_plain || !is_one || is_execd(&story.cx.plan.defects) {
+        return None;
+    }
+    // The stream of another reader takes events, too.
+    let follower = story.only_follower(on, at).filter(|follower| follower.record == record)?;
+    let reads = |other: &Question<'_>| {
+        let is_reader = other.takes_events() || other.follows();
+        is_reader && other.record == record && other.call != follower.call
+    };
+    let is_alone = !story.questions.iter().any(reads) && story.cx.plan.puppets.is_empty();
+    is_alone.then_some((process, events))
+}
+
+/// Counts the items that users received where a gap would have been wrong. A gap itself counts where it is judged.
+fn count_kept(story: &Story<'_>) {
+    if story.server.hold.is_zero() {
+        return;
+    }
+    for (on, times) in &story.deliveries {
+        let Some(record) = only_followed(story, on) else { continue };
+        let notes = story.notes.get(&(*on, record)).into_iter().flatten();
+        let gap = notes.filter(|(_, note)| matches!(note, SseNote::Gap { .. })).map(|(at, _)| *at);
+        let times: &[Time] = match gap.min() {
+            Some(gap) => &times[..times.partition_point(|at| *at < gap)],
+            None => times,
+        };
+        let cases = [
+            kept_of_buffers(story, times),
+            kept_while_away(story, (*on, record), times),
+            kept_in_progress(story, (*on, record), times),
+        ];
+        let judged = cases.into_iter().flatten();
+        judged.for_each(|_| story.cx.judges("hold_is_lossless"));
+    }
+}
+
+/// Returns the record of the only command whose items the users of a host receive.
+fn only_followed<'s>(story: &'s Story<'_>, on: &str) -> Option<&'s str> {
+    let mut own = story.questions.iter().filter(|question| {
+        question.host == on && (question.starts_a_command() || question.follows())
+    });
+    let first = own.next()?;
+    let is_only =
+        first.follows() && own.all(|other| other.follows() && other.record == first.record);
+    is_only.then_some(first.record.as_str())
+}
+
+/// Returns the first time at which `lost_from_buffers` would have judged a gap, of these at which a user received
+/// an item.
+fn kept_of_buffers(story: &Story<'_>, times: &[Time]) -> Option<Time> {
+    if !buffers_lose_nothing(story) {
+        return None;
+    }
+    times.windows(2).find_map(|pair| {
+        let [before, at] = *pair else { return None };
+        let is_held_up = story.held_up.is_some_and(|held| held <= at);
+        (at.since(before) + MARGIN < story.server.hold && !is_held_up).then_some(at)
+    })
+}
+
+/// Returns the first time at which `lost_in_progress` would have judged a gap: when a connection brought its second
+/// item.
+fn kept_in_progress(story: &Story<'_>, (on, record): (&str, &str), times: &[Time]) -> Option<Time> {
+    let conns: Vec<_> = story.followers_conns(on).map(|conn| conn.opened).collect();
+    let at = conns.iter().enumerate().find_map(|(n, opened)| {
+        let mut brought = times.iter().copied().filter(|at| at > opened);
+        let first = brought.next()?;
+        let at = brought.find(|at| *at > first)?;
+        let is_newest = conns.get(n + 1).is_none_or(|next| *next > at);
+        let quiet = first.since(*opened).max(at.since(first));
+        (is_newest && quiet + slack(story) < story.server.hold).then_some(at)
+    })?;
+    makes_progress(story, (on, record), at).map(|_| at)
+}
+
+/// Returns the first time at which `lost_while_away` would have judged a gap: when a later connection brought its
+/// first item, and something was printed while there was none.
+fn kept_while_away(story: &Story<'_>, (on, record): (&str, &str), times: &[Time]) -> Option<Time> {
+    let conns: Vec<_> = story.followers_conns(on).collect();
+    (1..conns.len()).find_map(|n| {
+        let over = conns[..n].iter().map(|conn| conn.over.1).collect::<Option<Vec<_>>>()?;
+        let over = over.into_iter().max()?;
+        // The user follows the command from its start, and each item is an event.
+        let after = times.partition_point(|at| *at < conns[n].opened);
+        let at = *times.get(after)?;
+        let is_newest = conns.get(n + 1).is_none_or(|next| next.opened > at);
+        let (process, events) = has_one_reader(story, (on, record), at)?;
+        let (before, _) = events.only(after as u64)?;
+        let next = after as u64 + gone_for_the_ending(story, process, &events, at) + 1;
+        let mut later = (next..).map_while(|position| events.only(position));
+        let is_away = later.any(|(printed, _)| printed > over + CLOSE && printed <= at);
+        let is_back = is_newest && at + CLOSE < before + story.server.hold;
+        (is_away && is_back).then_some(at)
+    })
+}
+
+/// Whether a log has room for what the buffers of a connection hold, and a command waits long enough for its client.
+fn buffers_lose_nothing(story: &Story<'_>) -> bool {
     let server = &story.server;
     let most = 2 * server.in_flight as u64;
     let has_room = server.retained_bytes as u64 >= most
         && (server.retained_events as u64).saturating_mul(OVERHEAD) >= most;
     // Data in buffers beyond `in-flight` counts as received, and is lost with its connection.
     let covers_all = server.in_flight as u64 >= BUFFERS;
-    if server.hold <= MARGIN || !has_room || !covers_all {
+    server.hold > MARGIN && has_room && covers_all
+}
+
+/// Judges gaps after which the log had room for what the buffers of a connection held.
+fn lost_from_buffers(story: &Story<'_>) -> Vec<Violation> {
+    let server = &story.server;
+    if !buffers_lose_nothing(story) {
         return Vec::new();
     }
     let mut found = Vec::new();
@@ -319,6 +451,7 @@ fn lost_from_buffers(story: &Story<'_>) -> Vec<Violation> {
         let Some(before) = story.last_delivery(on, record, *at) else { continue };
         let is_held_up = story.held_up.is_some_and(|held| held <= *at);
         if at.since(before) + MARGIN < server.hold && !is_held_up {
+            story.cx.judges("hold_is_lossless");
             let data = fields! { on: *on, before, hold: Time::from(server.hold) };
             found.push(Violation::new("hold_is_lossless", *record, *at, &LOST, data));
         }

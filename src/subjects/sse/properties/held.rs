@@ -43,6 +43,7 @@ pub(super) fn server_lets_go(story: &Story<'_>) -> Vec<Violation> {
         // The last time at which the counts were still the same.
         let at = next.before(EVERY);
         if at >= *counted + EVERY && story.is_prompt(at) {
+            story.cx.judges("server_lets_go");
             found.extend(held(story, counts, at));
         }
     }
@@ -64,8 +65,13 @@ fn held(story: &Story<'_>, counts: &Counts, at: Time) -> Option<Violation> {
         process.ended.is_none_or(|(ended, _)| story.waits_until(record, ended) >= since)
     };
     let there = || {
-        let launched = |process: &Process<'_>| process.launched.iter().any(|launch| *launch <= at);
-        story.processes.iter().filter(move |(_, process)| launched(process))
+        // A command counts while its process is being launched.
+        let begun = |record: &str, launch: Time| {
+            let takes = story.setup(record).launch_takes.map_or(Duration::ZERO, |takes| takes.0);
+            launch.before(takes) <= at
+        };
+        let all = story.processes.iter();
+        all.filter(move |(record, process)| process.launched.iter().any(|at| begun(record, *at)))
     };
     let running = there().filter(|(record, process)| runs(record, process, since)).count();
     if counts.running > running {

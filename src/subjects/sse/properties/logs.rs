@@ -37,10 +37,14 @@ pub(super) fn logs_are_true(story: &Story<'_>) -> Vec<Violation> {
             started.map(|started| &started.operation),
             Some(SseOperation::Run { background: false, .. })
         ) {
+            story.cx.judges("logs_are_true");
             return violation(&FOREGROUND, fields! {});
         }
-        if !logs.has_run && !has_puppet(story.cx) {
-            return violation(&NO_RUN, fields! {});
+        if !has_puppet(story.cx) {
+            story.cx.judges("logs_are_true");
+            if !logs.has_run {
+                return violation(&NO_RUN, fields! {});
+            }
         }
         let process = process(story, question)?;
         let untrue = untrue(story, question, process, logs, at);

@@ -52,12 +52,15 @@ fn refused_streams(story: &Story<'_>) -> impl Iterator<Item = Violation> {
         })
     });
     let all = failures.chain(noted).filter(move |_| !has_puppet);
-    all.filter_map(|(at, of, why)| {
+    all.filter_map(move |(at, of, why)| {
         let Failure::Refused(refused) = &why?.0 else { return None };
         // `conflict_is_true` judges another reader.
         let is_known = refused.code == "STREAM_ACTIVE" || refused.code.starts_with("CURSOR_");
         let data = fields! { why: refused.to_string() };
-        (!is_known).then(|| Violation::new("refusals_are_true", of, at, &UNEXPECTED, data))
+        (!is_known).then(|| {
+            story.cx.judges("refusals_are_true");
+            Violation::new("refusals_are_true", of, at, &UNEXPECTED, data)
+        })
     })
 }
 
@@ -76,40 +79,53 @@ fn untrue(story: &Story<'_>, question: &Question<'_>) -> Option<Violation> {
     let (at, answer) = question.answer?;
     let violation =
         |kind, data| Some(Violation::new("refusals_are_true", question.call, at, kind, data));
+    let judges = || story.cx.judges("refusals_are_true");
     let refusal = answer.refusal::<SeenRefusal>();
     // The server names each of its refusals. If the connection breaks before the name, the answer is lost, and the
     // client says so.
-    if let Some(seen) = refusal.filter(|seen| seen.code.is_empty())
+    if let Some(seen) = refusal
         && is_single(question)
         && !has_puppet(story.cx)
     {
-        return violation(&UNEXPECTED, fields! { why: seen.to_string() });
+        judges();
+        if seen.code.is_empty() {
+            return violation(&UNEXPECTED, fields! { why: seen.to_string() });
+        }
     }
     match &question.operation {
         SseOperation::Wrong { request, .. } => {
             let (status, code) = expected(story, question, *request, at)?;
             let expected = format!("{status} {code}");
             match refusal {
-                Some(seen) if (seen.status, seen.code.as_str()) == (status, code) => None,
+                Some(seen) if (seen.status, seen.code.as_str()) == (status, code) => {
+                    judges();
+                    None
+                }
                 Some(seen) if is_too_slow(story, question, *request, at, seen) => None,
                 Some(seen) => {
+                    judges();
                     violation(&OTHER_REASON, fields! { seen: seen.to_string(), expected })
                 }
                 None if answer.is_refusal() => None,
-                None => violation(&ACCEPTED, fields! { expected }),
+                None => {
+                    judges();
+                    violation(&ACCEPTED, fields! { expected })
+                }
             }
         }
         SseOperation::Interrupt(_) => {
             let process = process(story, question)?;
             match (refusal, process.ended) {
                 (Some(seen), ended) if seen.code == "NOT_RUNNING" => {
+                    judges();
                     let ran = ended.is_none_or(|(ended, _)| ended > at);
                     ran.then(|| violation(&RUNS, fields! {})).flatten()
                 }
-                (None, Some((ended, _))) => {
+                (None, Some((ended, _))) if story.is_prompt(at) => {
+                    judges();
                     // The server reads the last output before it counts a command as ended.
                     let known = story.waits_until(&question.record, ended) + LEARNS;
-                    let was_over = known < question.asked && story.is_prompt(at);
+                    let was_over = known < question.asked;
                     was_over.then(|| violation(&WAS_OVER, fields! { ended })).flatten()
                 }
                 _ => None,
@@ -125,9 +141,13 @@ fn untrue(story: &Story<'_>, question: &Question<'_>) -> Option<Violation> {
                 let is_run = matches!(other.operation, SseOperation::Run { background: true, .. });
                 other.record == question.record && is_run
             });
+            if is_refused {
+                judges();
+            }
             (is_refused && is_background).then(|| violation(&IS_BACKGROUND, fields! {})).flatten()
         }
         SseOperation::Run { .. } if is_refused_start(story, question, at, answer) => {
+            judges();
             let asked = question.asked;
             // The server counts from its question for the age, which may be as long on its way as an attempt.
             let from = asked.before(story.client.open_timeout);
@@ -143,8 +163,11 @@ fn untrue(story: &Story<'_>, question: &Question<'_>) -> Option<Violation> {
             let is_conflict = refused.status == 409 && refused.code != "OPERATION_ID_IN_USE";
             let is_reader = refused.code == "STREAM_ACTIVE" || has_puppet(story.cx);
             let is_known = is_conflict && is_reader || refused.code.starts_with("CURSOR_");
-            let data = fields! { why: refused.to_string() };
-            (!is_known).then(|| violation(&UNEXPECTED, data)).flatten()
+            if is_known {
+                return None;
+            }
+            judges();
+            violation(&UNEXPECTED, fields! { why: refused.to_string() })
         }
         _ => None,
     }
@@ -176,6 +199,7 @@ fn untrue_of_session(
     if !story.server_lived(Time::ZERO, at) {
         return None;
     }
+    let judges = || story.cx.judges("refusals_are_true");
     let session = story.sessions.get(&question.call).copied();
     let commands: Vec<_> = story.commands_of(session).filter(|run| run.asked <= at).collect();
     let process = |run: &Question<'_>| story.processes.get(run.record.as_str());
@@ -185,10 +209,15 @@ fn untrue_of_session(
                 let is_deletion = matches!(other.operation, SseOperation::DeleteSession { .. });
                 is_deletion && other.host == question.host && other.asked <= at
             };
+            if commands.is_empty() {
+                return None;
+            }
+            judges();
             let is_there = !story.is_left(session, at) && !story.questions.iter().any(deletes);
-            (is_there && !commands.is_empty()).then(|| (&IS_THERE, fields! {}))
+            is_there.then(|| (&IS_THERE, fields! {}))
         }
         Some(seen) if seen.code == "NOT_RUNNING" => {
+            judges();
             let runs = commands.iter().filter_map(|run| process(run)).any(|process| {
                 let began = process.launched.first().is_some_and(|at| *at <= question.asked);
                 began && process.ended.is_none_or(|(ended, _)| ended > at)
@@ -203,8 +232,11 @@ fn untrue_of_session(
             };
             let ends = commands.iter().map(known).collect::<Option<Vec<_>>>()?;
             let (known, ended) = ends.into_iter().max()?;
-            (known < question.asked && story.is_prompt(at))
-                .then(|| (&RUNS_NOTHING, fields! { ended }))
+            if !story.is_prompt(at) {
+                return None;
+            }
+            judges();
+            (known < question.asked).then(|| (&RUNS_NOTHING, fields! { ended }))
         }
     }
 }

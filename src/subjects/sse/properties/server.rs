@@ -11,7 +11,7 @@ use crate::schedule::units::WrittenDuration;
 use crate::subjects::judging::has_puppet;
 use crate::subjects::sse::notes::SseFailure;
 use crate::subjects::sse::operations::SseOperation;
-use crate::subjects::sse::story::{Question, Story, Wrong};
+use crate::subjects::sse::story::{Process, Question, Story, Wrong};
 use crate::subjects::sse::tables::is_execd;
 use crate::world::process::ProcessEnd;
 use reknit_sse::client::Failure;
@@ -71,7 +71,12 @@ pub(super) fn server_keeps_the_protocol(story: &Story<'_>) -> Vec<Violation> {
     if has_puppet(story.cx) {
         return Vec::new();
     }
+    // A client checks each stream and each answer. It notes only what is wrong.
+    let conns = story.cx.history.conns.iter();
+    let streams = conns.filter(|conn| !conn.is_labelled() && conn.received.0.is_some());
+    streams.for_each(|_| story.cx.judges(name));
     let noticed = story.protocol.iter().map(|(at, on, wrong)| {
+        story.cx.judges(name);
         let what = match wrong {
             Wrong::Hole => "a hole",
             Wrong::Duplicate => "an event that its user had",
@@ -86,6 +91,7 @@ pub(super) fn server_keeps_the_protocol(story: &Story<'_>) -> Vec<Violation> {
     });
     let failed = of_streams.chain(of_calls).filter_map(|(at, on, why)| {
         let failure = why.downcast_ref::<SseFailure>()?;
+        story.cx.judges(name);
         let is_wrong = matches!(failure.0, Failure::Hole(_) | Failure::Protocol(_));
         let data = fields! { why: failure.to_string() };
         is_wrong.then(|| Violation::new(name, on, at, &FAILED, data))
@@ -115,6 +121,7 @@ pub(super) const BUFFERS: u64 = 400 << 10;
 pub(super) fn conflict_is_true(story: &Story<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for (at, on, of, failure) in conflicts(story) {
+        story.cx.judges("conflict_is_true");
         let violation = |kind, data| Violation::new("conflict_is_true", of, at, kind, data);
         if matches!(failure.0, Failure::Refused(_)) {
             found.push(violation(&FATAL, fields! { on }));
@@ -154,6 +161,10 @@ pub(super) fn takeover_is_due(story: &Story<'_>) -> Vec<Violation> {
         let (at, old) = attached.replaced?;
         let before = story.attached.get(&old)?.at;
         let (new_host, old_host) = (host(*conn)?, host(old)?);
+        // A newer connection of the same host takes the stream at any time.
+        if new_host != old_host || conn.0 < old.0 {
+            story.cx.judges("takeover_is_due");
+        }
         let is_early = at.since(before) < story.server.takeover_after;
         let kind = match new_host == old_host {
             false if is_early => &TOO_EARLY,
@@ -192,6 +203,9 @@ pub(super) fn stale_close_is_inert(story: &Story<'_>) -> Vec<Violation> {
             attached.replaced.is_some_and(|(_, replaced)| replaced == *old)
         });
         for (conn, _) in newer {
+            if may_end_it(story, *late, *conn) {
+                story.cx.judges("stale_close_is_inert");
+            }
             // An end that the network caused is none of the server's doing.
             let Some(over) = story.server_closed.get(conn) else { continue };
             let client = story.client_over.get(conn);
@@ -223,6 +237,16 @@ pub(super) fn stale_close_is_inert(story: &Story<'_>) -> Vec<Violation> {
     found
 }
 
+/// Whether the end of a connection soon after a late close would be an effect of that close: the connection is
+/// there, and nothing else can end its stream yet.
+fn may_end_it(story: &Story<'_>, late: Time, conn: ConnIndex) -> bool {
+    let own = story.connections.get(&conn).and_then(|conn| conn.over);
+    let has_client = story.client_over.get(&conn).is_none_or(|over| *over > late);
+    let mut processes = story.processes.values();
+    let complete = processes.any(|process| process.ended.is_some_and(|(ended, _)| ended <= late));
+    own.is_none_or(|over| over >= late) && has_client && !complete && !touched(story, late, late)
+}
+
 /// Whether a fault began between two times.
 fn touched(story: &Story<'_>, from: Time, to: Time) -> bool {
     story.cx.history.events.iter().any(|event| {
@@ -244,8 +268,11 @@ pub(super) fn producer_is_not_delayed(story: &Story<'_>) -> Vec<Violation> {
             if hold.is_zero() { launched } else { unread_since(story, record)?.max(launched) };
         let bound = since + hold + takes + Duration::from_secs(1);
         let ends = matches!(setup.exit.0, ProcessEnd::Code(_) | ProcessEnd::Signal(_));
-        let in_time = process.ended.is_some_and(|(ended, _)| ended <= bound);
-        let is_late = ends && !in_time && bound < until && story.is_prompt(bound);
+        if !ends || bound >= until || !story.is_prompt(bound) {
+            return None;
+        }
+        story.cx.judges("producer_is_not_delayed");
+        let is_late = process.ended.is_none_or(|(ended, _)| ended > bound);
         let takes = Time::from(takes);
         let (kind, data) = match hold.is_zero() {
             true => (&DELAYED, fields! { launched, takes }),
@@ -269,36 +296,47 @@ fn unread_since(story: &Story<'_>, record: &str) -> Option<Time> {
 
 pub(super) fn command_lives_on(story: &Story<'_>) -> Vec<Violation> {
     let killed = story.processes.iter().filter_map(|(record, process)| {
+        // A signal would have been wrong at least when the process began.
+        let began = process.launched.first().copied().or(process.ended.map(|(at, _)| at))?;
+        if [TERMINATE, KILL].iter().any(|signal| is_unasked(story, record, process, began, *signal))
+        {
+            story.cx.judges("command_lives_on");
+        }
         let (at, ProcessOutcome::Signal(signal)) = process.ended? else { return None };
-        let over = |limit: &Option<WrittenDuration>| {
-            limit.is_some_and(|limit| {
-                process.launched.iter().any(|launched| *launched + limit.0 <= at)
-            })
-        };
-        let limited = story.starts_of(record).any(|question| match &question.operation {
-            SseOperation::Run { time_limit, .. } => over(time_limit),
-            SseOperation::Session { time_limit, .. } => {
-                over(time_limit)
-                    || may_have_lost_its_stream(story, question, at)
-                    || story.deletes_session_of(question, at)
-                    || story.is_left(story.sessions.get(&question.call).copied(), at)
-            }
-            _ => false,
-        });
-        let own = story.setup(record).exit.0 == ProcessEnd::Signal(signal) && signal == KILL;
-        // The server may kill it only after its grace, which begins when the server has the request.
-        let grace = if signal == KILL { story.server.interrupt_grace } else { Duration::ZERO };
-        let asked = story.interrupts.get(*record).is_some_and(|asked| *asked + grace <= at);
-        // Before that, its server lived, and no fault kills processes.
-        let is_unasked = !limited
-            && !own
-            && !asked
-            && story.is_prompt(at)
-            && at < Time::from(story.cx.plan.horizon);
         let data = fields! { signal: signal.to_string() };
-        is_unasked.then(|| Violation::new("command_lives_on", *record, at, &KILLED, data))
+        is_unasked(story, record, process, at, signal)
+            .then(|| Violation::new("command_lives_on", *record, at, &KILLED, data))
     });
     killed.collect()
+}
+
+/// Whether nothing can have asked for a signal that ends a process at a time.
+fn is_unasked(
+    story: &Story<'_>,
+    record: &str,
+    process: &Process<'_>,
+    at: Time,
+    signal: i32,
+) -> bool {
+    let over = |limit: &Option<WrittenDuration>| {
+        limit.is_some_and(|limit| process.launched.iter().any(|launched| *launched + limit.0 <= at))
+    };
+    let limited = story.starts_of(record).any(|question| match &question.operation {
+        SseOperation::Run { time_limit, .. } => over(time_limit),
+        SseOperation::Session { time_limit, .. } => {
+            over(time_limit)
+                || may_have_lost_its_stream(story, question, at)
+                || story.deletes_session_of(question, at)
+                || story.is_left(story.sessions.get(&question.call).copied(), at)
+        }
+        _ => false,
+    });
+    let own = story.setup(record).exit.0 == ProcessEnd::Signal(signal) && signal == KILL;
+    // The server may kill it only after its grace, which begins when the server has the request.
+    let grace = if signal == KILL { story.server.interrupt_grace } else { Duration::ZERO };
+    let asked = story.interrupts.get(record).is_some_and(|asked| *asked + grace <= at);
+    // Before that, its server lived, and no fault kills processes.
+    !limited && !own && !asked && story.is_prompt(at) && at < Time::from(story.cx.plan.horizon)
 }
 
 /// Whether the stream of a command of a shell session may be lost at a time, so that the command ends with
@@ -350,6 +388,14 @@ pub(super) fn ends_when_asked(story: &Story<'_>) -> Vec<Violation> {
         let bound = story.due(since, takes + ENDS)?;
         let in_time = process.ended.is_some_and(|(ended, _)| ended <= bound);
         let is_judged = process.launched.len() <= 1 && bound < Time::from(story.cx.plan.horizon);
+        // A process that ends by itself shows nothing.
+        let by_itself = process.ended.is_some_and(|(_, outcome)| match outcome {
+            ProcessOutcome::Signal(signal) => setup.exit.0 == ProcessEnd::Signal(signal),
+            _ => true,
+        });
+        if is_judged && !(in_time && by_itself) {
+            story.cx.judges("ends_when_asked");
+        }
         (is_judged && !in_time)
             .then(|| Violation::new("ends_when_asked", record, bound, kind, fields! { since }))
     });
@@ -372,20 +418,33 @@ pub(super) fn commands_are_bounded(story: &Story<'_>) -> Vec<Violation> {
     let counted = running_until(story, |record, ended| story.waits_until(record, ended));
     // A server that died has left its processes to the next one.
     let lived = |at: Time| story.server_lived(Time::ZERO, at);
-    let too_many = running.iter().find(|(at, running)| lived(*at) && *running > most);
+    let starts = story.questions.iter().filter(|question| question.starts_a_command());
+    let is_few = starts.count() as u64 <= most;
+    let mut full = running.iter().filter(|(at, running)| {
+        // With fewer starts, no server can run too many commands.
+        let is_judged = lived(*at) && (*running > most || *running == most && !is_few);
+        if is_judged {
+            story.cx.judges(name);
+        }
+        is_judged
+    });
+    let too_many = full.find(|(_, running)| *running > most);
     let too_many = too_many.map(|(at, running)| {
         Violation::new(name, Call::NONE, *at, &TOO_MANY, fields! { running: *running, most })
     });
     let refused = story.questions.iter().filter_map(|question| {
         let (at, Answer::Refused(why)) = question.answer? else { return None };
         let is_busy = why.downcast_ref::<SseFailure>()?.is_busy() && story.is_prompt(at);
+        if !is_busy || !lived(at) {
+            return None;
+        }
+        story.cx.judges(name);
         let (asked, slack) = (question.asked, Duration::from_secs(1));
         let before = counted.iter().rfind(|(since, _)| *since + slack <= asked);
         let since = counted.iter().filter(|(since, _)| *since + slack > asked && *since <= at);
         let ran = before.into_iter().chain(since).map(|(_, running)| *running).max().unwrap_or(0);
         let data = fields! { running: ran, most, asked };
-        let is_wrong = is_busy && lived(at) && ran < most;
-        is_wrong.then(|| Violation::new(name, question.call, at, &NOT_FULL, data))
+        (ran < most).then(|| Violation::new(name, question.call, at, &NOT_FULL, data))
     });
     let has_it = story.busy.iter().filter_map(|(at, conn)| refused_again(story, *at, *conn));
     too_many.into_iter().chain(refused).chain(has_it).collect()
@@ -405,18 +464,23 @@ fn refused_again(story: &Story<'_>, at: Time, conn: ConnIndex) -> Option<Violati
         let is_start = question.is_run() && question.host == on && question.asked <= opened;
         is_start && !is_over(answered) && !is_over(failed) && !is_over(opens)
     };
-    let launched = story.questions.iter().filter(may_ask).map(|question| {
+    let asks: Vec<_> = story.questions.iter().filter(may_ask).collect();
+    let is_known = story.processes.len() <= story.server.forgotten_commands
+        && story.server_lived(Time::ZERO, at)
+        && !is_execd(&story.cx.plan.defects);
+    if asks.is_empty() || !is_known {
+        return None;
+    }
+    story.cx.judges("commands_are_bounded");
+    let launched = asks.into_iter().map(|question| {
         let process = story.processes.get(question.record.as_str())?;
         let launched = process.launched.first().copied().filter(|launched| *launched < at)?;
         Some((launched, question.record.as_str()))
     });
     // The last one may have been launched only after this refusal.
     let (launched, record) = launched.collect::<Option<Vec<_>>>()?.into_iter().max()?;
-    let is_known = story.processes.len() <= story.server.forgotten_commands
-        && story.server_lived(Time::ZERO, at)
-        && !is_execd(&story.cx.plan.defects);
-    is_known
-        .then(|| Violation::new("commands_are_bounded", record, at, &HAS_IT, fields! { launched }))
+    let data = fields! { launched };
+    Some(Violation::new("commands_are_bounded", record, at, &HAS_IT, data))
 }
 
 /// Returns how many processes ran, from each time at which the number changed. `until` is the time up

@@ -38,12 +38,14 @@ pub(super) fn sessions_run_one(story: &Story<'_>) -> Vec<Violation> {
         |question: &&Question<'_>| matches!(question.operation, SseOperation::Session { .. });
     let beside = story.questions.iter().filter(runs).filter_map(|question| {
         let at = launched(story, question)?;
-        let runs = |other: &&Question<'_>| {
-            let is_first = launched(story, other).is_some_and(|other| other <= at);
-            let goes_on = ended(story, other).is_none_or(|ended| ended > at);
-            other.call < question.call && is_first && goes_on
+        let is_first = |other: &&Question<'_>| {
+            let began = launched(story, other).is_some_and(|other| other <= at);
+            other.call < question.call && began
         };
-        let other = others(story, question).find(runs)?.record.clone();
+        let before = others(story, question).filter(is_first);
+        let mut before = before.inspect(|_| story.cx.judges(name));
+        let goes_on = |other: &&Question<'_>| ended(story, other).is_none_or(|ended| ended > at);
+        let other = before.find(goes_on)?.record.clone();
         Some(Violation::new(name, question.record.as_str(), at, &BESIDE, fields! { other }))
     });
     let alone = story.questions.iter().filter_map(|question| {
@@ -55,7 +57,11 @@ pub(super) fn sessions_run_one(story: &Story<'_>) -> Vec<Violation> {
             let known = ended(story, other).map(|ended| story.waits_until(&other.record, ended));
             !is_refused && other.asked <= at && known.is_none_or(|known| known + LEARNS >= asked)
         };
-        let is_alone = !others(story, question).any(may_run) && story.is_prompt(at);
+        if !story.is_prompt(at) {
+            return None;
+        }
+        story.cx.judges(name);
+        let is_alone = !others(story, question).any(may_run);
         is_alone.then(|| Violation::new(name, question.call, at, &ALONE, fields! { asked }))
     });
     beside.chain(alone).collect()
@@ -82,10 +88,14 @@ fn ended(story: &Story<'_>, question: &Question<'_>) -> Option<Time> {
 
 pub(super) fn deleted_is_gone(story: &Story<'_>) -> Vec<Violation> {
     let name = "deleted_is_gone";
+    // The second deletion of each user. Only its success leaves a note.
+    let own = story.questions.iter().filter_map(|run| deletes_own(story, run));
+    own.for_each(|_| story.cx.judges(name));
     // A user asks twice at the end of its command.
     let again = story.cx.history.events.iter().filter_map(|event| {
         let EventKind::Observed { stream, saw } = &event.what else { return None };
         let Some(SseNote::DeletedAgain { session }) = saw.downcast_ref() else { return None };
+        story.cx.judges(name);
         let data = fields! { session: session.clone() };
         Some(Violation::new(name, stream, event.at, &AGAIN, data))
     });
@@ -95,16 +105,19 @@ pub(super) fn deleted_is_gone(story: &Story<'_>) -> Vec<Violation> {
         if let SseOperation::Session { .. } = question.operation
             && let Some(at) = launched(story, question)
         {
+            story.cx.judges(name);
             let record = question.record.as_str();
             return Some(Violation::new(name, record, at, &RUNS, fields! { deleted }));
         }
         let (at, answer) = question.answer?;
-        let seen = match (answer, answer.refusal::<SeenRefusal>()) {
-            (Answer::Queued(_), _) => "a success".to_owned(),
-            (_, Some(seen)) if KNOWS_IT.contains(&seen.code.as_str()) => seen.to_string(),
+        let (seen, knows_it) = match (answer, answer.refusal::<SeenRefusal>()) {
+            (Answer::Queued(_), _) => ("a success".to_owned(), true),
+            (_, Some(seen)) => (seen.to_string(), KNOWS_IT.contains(&seen.code.as_str())),
             _ => return None,
         };
-        Some(Violation::new(name, question.call, at, &KNOWN, fields! { seen, deleted }))
+        story.cx.judges(name);
+        let data = fields! { seen, deleted };
+        knows_it.then(|| Violation::new(name, question.call, at, &KNOWN, data))
     });
     again.chain(of_questions).collect()
 }
@@ -148,12 +161,18 @@ pub(super) fn sessions_are_bounded(story: &Story<'_>) -> Vec<Violation> {
         let others = story.questions.iter().filter(creates).filter(exists).count() as u64;
         // At the horizon, users delete their sessions.
         let is_judged = at < Time::from(story.cx.plan.horizon);
+        // With fewer commands, no server can have too many sessions.
+        let all = story.questions.iter().filter(creates).count() as u64;
+        if is_judged && all > most {
+            story.cx.judges(name);
+        }
         let record = question.record.as_str();
         (is_judged && others >= most)
             .then(|| Violation::new(name, record, at, &TOO_MANY, fields! { others, most }))
     });
     let refused = story.questions.iter().filter(creates).filter_map(|question| {
         let at = refused_creation(story, question)?;
+        story.cx.judges(name);
         let asked = question.asked;
         let may_exist = |other: &&Question<'_>| {
             let gone = session(other).and_then(|session| gone(story, session));
@@ -182,14 +201,17 @@ const DELETES: Duration = Duration::from_secs(1);
 
 /// Returns a time at which the server has certainly deleted a session.
 fn gone<'a>(story: &Story<'a>, session: &'a str) -> Option<Time> {
-    let own = story.commands_of(Some(session)).find_map(|run| {
-        let notes = story.notes.get(&(run.host, run.record.as_str()))?;
-        let is_own = matches!(run.operation, SseOperation::Session { with: None, .. });
-        let (ended, _) = notes.iter().find(|(_, note)| matches!(note, SseNote::Took(_)))?;
-        let by = *ended + DELETES;
-        let is_calm = story.first_fault.is_none_or(|fault| fault > by);
-        // A server whose connections are all in use does not take the deletion.
-        (is_own && is_calm && story.server.connections >= MANY).then_some(by)
-    });
+    let own = story.commands_of(Some(session)).find_map(|run| deletes_own(story, run));
     own.into_iter().chain(deleted(story, session)).min()
+}
+
+/// Returns a time at which the user of a command has certainly deleted the session that it had for it.
+fn deletes_own(story: &Story<'_>, run: &Question<'_>) -> Option<Time> {
+    let notes = story.notes.get(&(run.host, run.record.as_str()))?;
+    let is_own = matches!(run.operation, SseOperation::Session { with: None, .. });
+    let (ended, _) = notes.iter().find(|(_, note)| matches!(note, SseNote::Took(_)))?;
+    let by = *ended + DELETES;
+    let is_calm = story.first_fault.is_none_or(|fault| fault > by);
+    // A server whose connections are all in use does not take the deletion.
+    (is_own && is_calm && story.server.connections >= MANY).then_some(by)
 }

@@ -106,9 +106,12 @@ pub(super) fn actions_once(story: &Story<'_>) -> Vec<Violation> {
             }
             _ => None,
         };
-        if let Some(call) = did.filter(|call| is_remembered(story, *call, event.at))
-            && let (Some(when), Some(why)) = (happened.get(&call), refused.get(&call))
-        {
+        let Some(call) = did.filter(|call| is_remembered(story, *call, event.at)) else { continue };
+        // Of all other operations, the history shows no effect that a refusal could contradict.
+        if story.asked.get(&call).is_some_and(|it| matches!(it.verb(), "rename" | "start-turn")) {
+            story.cx.judges("actions_once");
+        }
+        if let (Some(when), Some(why)) = (happened.get(&call), refused.get(&call)) {
             let data = fields! { when, answer: *why };
             found.push(Violation::new("actions_once", call, event.at, &HAPPENED, data));
         }
@@ -178,7 +181,11 @@ pub(super) fn in_order(story: &Story<'_>) -> Vec<Violation> {
             let was_seen = seen.iter().any(|((user, other), seen)| {
                 *user == window.0 && *seen < *answered && shows(*other)
             });
-            if *newest > *call && !was_seen {
+            let is_late = *newest > *call;
+            if *newest != *call && !(is_late && was_seen) {
+                story.cx.judges("in_order");
+            }
+            if is_late && !was_seen {
                 found.push(Violation::new(
                     "in_order",
                     *call,
@@ -213,6 +220,9 @@ pub(super) fn in_order(story: &Story<'_>) -> Vec<Violation> {
             continue;
         }
         let (newest, when) = newest.entry((user, window)).or_insert((call, event.at));
+        if *newest != call && *when < event.at {
+            story.cx.judges("in_order");
+        }
         if *newest > call && *when < event.at {
             let data = fields! { newest: *newest, window: window.0 };
             found.push(Violation::new("in_order", call, event.at, &HAPPENED_LATE, data));
@@ -227,30 +237,32 @@ pub(super) fn in_order(story: &Story<'_>) -> Vec<Violation> {
 
 /// G11: the host never accepts a forged start of a call.
 pub(super) fn authority(story: &Story<'_>) -> Vec<Violation> {
-    let forged = judged(story.cx).filter_map(|event| match &event.what {
-        EventKind::Answered { call, answer } if answer.done() == Some(&Did::Forged) => Some(
-            Violation::new("authority", *call, event.at, &WINDOW_BEGAN, ViolationFields::default()),
-        ),
-        _ => None,
+    let forged = judged(story.cx).filter_map(|event| {
+        let EventKind::Answered { call, answer } = &event.what else { return None };
+        if story.is_decided(*call, "forge", answer) {
+            story.cx.judges("authority");
+        }
+        (answer.done() == Some(&Did::Forged)).then(|| {
+            let data = ViolationFields::default();
+            Violation::new("authority", *call, event.at, &WINDOW_BEGAN, data)
+        })
     });
     forged.collect()
 }
 
 /// G5: the host replays missed actions only on top of a state that the client can really have.
 pub(super) fn claims_are_checked(story: &Story<'_>) -> Vec<Violation> {
-    let believed = judged(story.cx).filter_map(|event| match &event.what {
-        EventKind::Answered { call, answer } if answer.done() == Some(&Did::CaughtUp) => {
+    let believed = judged(story.cx).filter_map(|event| {
+        let EventKind::Answered { call, answer } = &event.what else { return None };
+        if story.is_decided(*call, "claim", answer) {
+            story.cx.judges("claims_are_checked");
+        }
+        (answer.done() == Some(&Did::CaughtUp)).then(|| {
             let claimed =
                 story.asked.get(call).and_then(|asked| asked.field("what")).unwrap_or_default();
-            Some(Violation::new(
-                "claims_are_checked",
-                *call,
-                event.at,
-                &BELIEVED,
-                fields! { claimed, answer },
-            ))
-        }
-        _ => None,
+            let data = fields! { claimed, answer };
+            Violation::new("claims_are_checked", *call, event.at, &BELIEVED, data)
+        })
     });
     believed.collect()
 }
@@ -270,6 +282,7 @@ pub(super) fn rejections_are_handled(story: &Story<'_>) -> Vec<Violation> {
         return Vec::new();
     }
     let mut unheard: BTreeMap<(&str, u64), Refused<'_>> = BTreeMap::new();
+    let mut heard: Vec<(&str, Refused<'_>)> = Vec::new();
     // The removal of a channel reverts all actions on it.
     let mut gone: BTreeSet<(&str, &str)> = BTreeSet::new();
     // The last milestones of a dying host may appear after its death in the history.
@@ -284,7 +297,10 @@ pub(super) fn rejections_are_handled(story: &Story<'_>) -> Vec<Violation> {
                         unheard.insert((client, seq), Refused { at: event.at, channel });
                     }
                     "toolcall.host.forgotten" => unheard.retain(|(of, _), _| *of != client),
-                    "toolcall.client.rejected" => drop(unheard.remove(&(host(event), seq))),
+                    "toolcall.client.rejected" => {
+                        let refused = unheard.remove(&(host(event), seq));
+                        heard.extend(refused.map(|refused| (host(event), refused)));
+                    }
                     "toolcall.client.gone" => drop(gone.insert((host(event), channel))),
                     _ => {}
                 }
@@ -300,12 +316,17 @@ pub(super) fn rejections_are_handled(story: &Story<'_>) -> Vec<Violation> {
     let has_to_hear = |client: &str, refused: &Refused<'_>| {
         !gone.contains(&(client, refused.channel)) && story.is_one_window(client)
     };
-    let unheard = unheard.iter().filter(|((client, _), refused)| has_to_hear(client, refused));
-    let found = unheard.filter_map(|((client, seq), Refused { at: refused, channel })| {
-        let bound = story.learns_by(client, *refused);
-        let data = fields! { seq: *seq, channel: *channel, refused: *refused };
-        (bound < story.until)
-            .then(|| Violation::new("rejections_are_handled", *client, bound, &UNHEARD, data))
+    let due = |client: &str, refused: &Refused<'_>| {
+        let bound = has_to_hear(client, refused).then(|| story.learns_by(client, refused.at))?;
+        (bound < story.until).then_some(bound)
+    };
+    let heard = heard.iter().filter_map(|(client, refused)| due(client, refused));
+    heard.for_each(|_| story.cx.judges("rejections_are_handled"));
+    let found = unheard.iter().filter_map(|((client, seq), refused)| {
+        let bound = due(client, refused)?;
+        story.cx.judges("rejections_are_handled");
+        let data = fields! { seq: *seq, channel: refused.channel, refused: refused.at };
+        Some(Violation::new("rejections_are_handled", *client, bound, &UNHEARD, data))
     });
     found.take(5).collect()
 }
@@ -320,11 +341,14 @@ impl Story<'_> {
             .any(|host| host.as_str() == client && !plan.puppets.contains_key(&host));
         let is_loaded_again =
             || self.asked.values().any(|asked| asked.host == client && asked.verb() == "reload");
-        let dies = || {
-            judged(self.cx)
-                .any(|event| matches!(event.what, EventKind::Died { .. }) && host(event) == client)
-        };
+        let dies = || self.deaths_of(client).next().is_some();
         is_played && !is_loaded_again() && !dies()
+    }
+
+    /// Returns whether a call is an operation of this kind, and the host decided on it.
+    fn is_decided(&self, call: Call, verb: &str, answer: &Answer) -> bool {
+        matches!(answer, Answer::Done(_) | Answer::Refused(_))
+            && self.asked.get(&call).is_some_and(|asked| asked.verb() == verb)
     }
 
     /// The time by which a client must have received a message of the host: soon if there is no

@@ -68,7 +68,11 @@ pub(super) fn pauses_are_right(story: &Story<'_>) -> Vec<Violation> {
                 pauses.next = None;
                 continue;
             }
-            if at < story.until && (pause + MS < least || pause > most + AT_ONCE) {
+            if at >= story.until {
+                continue;
+            }
+            story.cx.judges("pauses_are_right");
+            if pause + MS < least || pause > most + AT_ONCE {
                 let data = fields! { pause, conn: before.name.as_str(), least, most };
                 let subject = About::Host(before.client.clone());
                 found.push(Violation::new("pauses_are_right", subject, at, &PAUSED, data));
@@ -140,7 +144,11 @@ pub(super) fn silent_is_closed(story: &Story<'_>) -> Vec<Violation> {
         let deadline = story.host_limits.handshake_deadline;
         let bound = story.later(conn.opened, deadline + story.moment());
         let is_calm = story.is_calm(conn.client.as_str(), conn.opened, bound);
-        if is_calm && bound < story.until && conn.over.1.unwrap_or(NEVER) > bound {
+        if !is_calm || bound >= story.until {
+            continue;
+        }
+        story.cx.judges("silent_is_closed");
+        if conn.over.1.unwrap_or(NEVER) > bound {
             let (name, data) = (conn.name.as_str(), ViolationFields::default());
             found.push(Violation::new("silent_is_closed", name, bound, &OPEN, data));
         }

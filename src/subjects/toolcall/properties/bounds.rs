@@ -41,9 +41,14 @@ pub(super) fn limits_hold(story: &Story<'_>) -> Vec<Violation> {
     let mut waiting: BTreeMap<Call, &UserOperation<'_>> = BTreeMap::new();
     let mut found = Vec::new();
     let mut judge = |subject: &str, counted: Vec<Counted>, at: Time| {
-        for Counted { what, count, limit } in counted.into_iter().filter(|it| it.count > it.limit) {
-            let data = fields! { count, what, limit };
-            found.push(Violation::new("limits_hold", subject, at, &EXCEEDED, data));
+        // A count below its limit does not show that the limit holds.
+        for Counted { what, count, limit } in counted.into_iter().filter(|it| it.count >= it.limit)
+        {
+            story.cx.judges("limits_hold");
+            if count > limit {
+                let data = fields! { count, what, limit };
+                found.push(Violation::new("limits_hold", subject, at, &EXCEEDED, data));
+            }
         }
     };
     for event in judged(story.cx) {

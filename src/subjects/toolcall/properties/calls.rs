@@ -71,6 +71,10 @@ pub(super) fn one_outcome(story: &Story<'_>) -> Vec<Violation> {
         let mut first: Option<(Time, Status)> = call.over.map(|(at, end)| (at, end.status()));
         let mut ended: BTreeMap<&str, Time> = BTreeMap::new();
         for (at, host, what) in &call.users {
+            // From its end on, the call must not change for this user.
+            if what.is_end() {
+                story.cx.judges("one_outcome");
+            }
             let (kind, data) = match (what.is_end(), first) {
                 (true, Some((when, how))) if how != *what => (
                     &TWO_ENDS,
@@ -99,6 +103,9 @@ pub(super) fn no_work_for_what_is_over(story: &Story<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for call in &story.calls {
         for (at, host, what) in &call.tools {
+            if *what != ToolWork::Stopped {
+                story.cx.judges("no_work_for_what_is_over");
+            }
             let wrong = match *what {
                 ToolWork::Begins => begins_wrongly(story, call, *at, host),
                 ToolWork::Ends => {
@@ -118,9 +125,11 @@ pub(super) fn no_work_for_what_is_over(story: &Story<'_>) -> Vec<Violation> {
                 break;
             }
         }
-        let early = call.users.iter().chain(&call.seconds).find(|(at, _, what)| {
-            *what == Status::Running && call.ready.is_none_or(|ready| ready > *at)
-        });
+        let seen = call.users.iter().chain(&call.seconds);
+        let mut running = seen
+            .filter(|(_, _, what)| *what == Status::Running)
+            .inspect(|_| story.cx.judges("no_work_for_what_is_over"));
+        let early = running.find(|(at, ..)| call.ready.is_none_or(|ready| ready > *at));
         if let Some((at, host, _)) = early {
             let data = fields! { call: call.id, host };
             found.push(Violation::new(
@@ -191,9 +200,15 @@ pub(super) fn tools_begin_once(story: &Story<'_>) -> Vec<Violation> {
         between.count() >= story.client_limits.begun_calls
     };
     let again = story.calls.iter().filter_map(|call| match call.begins[..] {
+        // Nothing would excuse another begin now.
+        [_] => {
+            story.cx.judges("tools_begin_once");
+            None
+        }
         [(first, _), (at, host), ..]
             if !is_reloaded(host, first, at) && !is_forgotten(call, host, first, at) =>
         {
+            story.cx.judges("tools_begin_once");
             let data = fields! { call: call.id, host, first };
             Some(Violation::new("tools_begin_once", call.turn, at, &AGAIN, data))
         }
@@ -223,6 +238,9 @@ fn not_begun(story: &Story<'_>, call: &CallStory<'_>) -> Option<Violation> {
             && call.goes_on(bound)
             && story.watches(host, call.chat, since, bound)
             && has_room(story, call, since, bound);
+        if could {
+            story.cx.judges("tools_begin_once");
+        }
         (could && !call.tools.iter().any(begins)).then_some((bound, since))
     });
     let (bound, since) = late.min()?;
@@ -311,7 +329,12 @@ pub(super) fn results_count(story: &Story<'_>) -> Vec<Violation> {
             let free = story.calm_since(host, story.until).max(has_slot_since(story, host));
             free.max(*at) + story.reconnect_bound()
         };
-        if bound < story.until && call.goes_on(bound) {
+        // The call may have ended before its tool, or its agent may not wait for it.
+        if bound >= story.until || call.left < *at || call.given_up <= bound {
+            continue;
+        }
+        story.cx.judges("results_count");
+        if call.goes_on(bound) {
             let data = fields! { call: call.id, host, ended: *at };
             found.push(Violation::new("results_count", call.turn, bound, &TOOL_ENDED, data));
         }
@@ -337,11 +360,15 @@ fn goes_on_stopped(story: &Story<'_>, call: &CallStory<'_>) -> Option<Violation>
     let again = looks.map(|look| look.from).filter(|from| from > stopped);
     let late = again.filter_map(|since| {
         let bound = begins_by(story, call.owner, since);
-        let goes_on = bound < story.until
-            && call.goes_on(bound)
+        let is_due = bound < story.until
+            && call.left > since
+            && call.given_up > bound
             && story.watches(host, call.chat, since, bound)
             && has_room(story, call, since, bound);
-        goes_on.then_some((bound, since))
+        if is_due {
+            story.cx.judges("results_count");
+        }
+        (is_due && call.goes_on(bound)).then_some((bound, since))
     });
     let (bound, since) = late.min()?;
     let data = fields! { call: call.id, host, stopped: *stopped, since };
@@ -356,7 +383,11 @@ pub(super) fn unowned_fails(story: &Story<'_>) -> Vec<Violation> {
     let unowned = story.calls.iter().filter(|call| call.owner.is_empty() && call.chosen);
     let found = unowned.filter_map(|call| {
         let bound = story.later(call.began, AT_ONCE);
-        (call.goes_on(bound) && bound < story.until).then(|| {
+        if bound >= story.until || call.given_up <= bound {
+            return None;
+        }
+        story.cx.judges("unowned_fails");
+        call.goes_on(bound).then(|| {
             let data = fields! { call: call.id };
             Violation::new("unowned_fails", call.turn, bound, &WAITS_FOR_NONE, data)
         })
@@ -369,6 +400,9 @@ pub(super) fn owner_can_run(story: &Story<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for call in &story.calls {
         let ready = ready_window(story, call, call.began);
+        if call.chosen && (ready.is_some() || is_beside(story, call)) {
+            story.cx.judges("owner_can_run");
+        }
         if call.chosen
             && is_absent(story, call)
             && let Some(ready) = ready
@@ -400,14 +434,27 @@ pub(super) fn owner_can_run(story: &Story<'_>) -> Vec<Violation> {
                 data,
             ));
         }
-        if let Some((at, how)) = call.over.filter(|(_, how)| how.offers_another())
-            && !offers_another(story, call, at)
-        {
-            let data = fields! { call: call.id, end: how.to_string() };
-            found.push(Violation::new("owner_can_run", call.turn, at, &NO_OTHER, data));
+        if let Some((at, how)) = call.over.filter(|(_, how)| how.offers_another()) {
+            story.cx.judges("owner_can_run");
+            if !offers_another(story, call, at) {
+                let data = fields! { call: call.id, end: how.to_string() };
+                found.push(Violation::new("owner_can_run", call.turn, at, &NO_OTHER, data));
+            }
         }
     }
     found
+}
+
+/// Returns whether a connected client does not watch the chat of a call, so that the host must not assign
+/// the call to it.
+fn is_beside(story: &Story<'_>, call: &CallStory<'_>) -> bool {
+    let at = call.began;
+    let mut there =
+        story.attached.iter().filter(|attached| attached.at <= at && attached.is_live(at));
+    there.any(|attached| {
+        !story.watches(window(attached.client), call.chat, at, at)
+            && story.holds_nothing_of(attached.client, call.chat, at)
+    })
 }
 
 /// Returns whether the host must know that the owner of a call is absent: it was notified, or had

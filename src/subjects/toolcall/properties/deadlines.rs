@@ -10,7 +10,7 @@ use super::story::{Story, is_second, window};
 use crate::history::{Call, Connection, EventKind, Time};
 use crate::property::path::NEVER;
 use crate::property::violation::{fields, kinds};
-use crate::property::{About, Violation};
+use crate::property::{About, Phrase, Violation};
 use crate::schedule::MilestoneValue;
 use crate::subjects::judging::{has_puppet, host, judged};
 use crate::subjects::toolcall::answers::ToolcallFailure;
@@ -29,8 +29,16 @@ kinds! {
 
 kinds! {
     pub(super) SILENCE_IS_NOTICED;
-    ATTEMPT = "attempt": "{subject:}its client had not given up the attempt by {at}";
-    SILENT = "silent": "{subject:}its {end} had received nothing since {since}, but had not closed it by {at}";
+    ATTEMPT = "attempt": "{subject:}its client had not given up the attempt by {at}: {terms}";
+    SILENT = "silent": "{subject:}its {end} had received nothing since {since}, but had not closed it by {at}: {terms}";
+}
+
+// The terms of these bounds.
+kinds! {
+    ATTEMPT_SUM = "attempt-sum": "{opened} + {connect} connect + {handshake} handshake + {margin}";
+    ANSWER_SUM = "answer-sum": "{received} + {handshake} handshake + {margin}";
+    SILENCE_SUM = "silence-sum": "{since} + {ping} ping + {pong} pong + {margin}";
+    DELAYED = "delayed": "{terms} + {delay} delays";
 }
 
 /// The time that a program may take for an action that is due.
@@ -61,11 +69,14 @@ pub(super) fn requests_end_in_time(story: &Story<'_>) -> Vec<Violation> {
         story.asked.iter().filter(|(_, asked)| is_request(asked)).filter_map(|(call, asked)| {
             let deadline = asked.at + story.client_limits.request_deadline;
             let bound = deadline + GIVES_UP;
-            let is_late = outcomes.get(call).is_none_or(|at| *at > bound)
-                && bound < story.until
-                && !story.is_held(asked.host, asked.at, bound)
-                && !story.begins_of(asked.host).any(|at| at >= asked.at && at <= bound);
-            is_late.then(|| {
+            let is_exempt = bound >= story.until
+                || story.is_held(asked.host, asked.at, bound)
+                || story.begins_of(asked.host).any(|at| at >= asked.at && at <= bound);
+            if is_exempt {
+                return None;
+            }
+            story.cx.judges("requests_end_in_time");
+            outcomes.get(call).is_none_or(|at| *at > bound).then(|| {
                 Violation::new("requests_end_in_time", *call, bound, &LATE, fields! { deadline })
             })
         });
@@ -98,13 +109,16 @@ fn outliving(story: &Story<'_>, outcomes: &BTreeMap<Call, Time>) -> Vec<Violatio
                 if is_another || bound >= story.until {
                     continue;
                 }
-                let late = story.asked.iter().filter(|(call, asked)| {
+                let in_flight = story.asked.iter().filter(|(call, asked)| {
                     asked.host == host
                         && is_sent_once(asked)
                         && asked.at > since
                         && asked.at < lost
-                        && outcomes.get(*call).is_none_or(|at| *at > bound)
+                        && outcomes.get(*call).is_none_or(|at| *at >= lost)
                 });
+                let late = in_flight
+                    .inspect(|_| story.cx.judges("requests_end_in_time"))
+                    .filter(|(call, _)| outcomes.get(*call).is_none_or(|at| *at > bound));
                 found.extend(late.map(|(call, _)| {
                     let data = fields! { lost };
                     Violation::new("requests_end_in_time", *call, bound, &OUTLIVES, data)
@@ -136,11 +150,10 @@ fn slow(story: &Story<'_>, outcomes: &BTreeMap<Call, Time>) -> Vec<Violation> {
         let asks_for_states = |(call, other): &(&Call, &UserOperation<'_>)| {
             let is_it = matches!(other.verb(), "watch" | "watch-twice" | "new-session");
             let is_own = is_it && other.host == asked.host && other.at <= bound;
-            is_own && story.answered_at(**call) >= since
+            is_own && outcomes.get(*call).is_none_or(|at| *at >= since)
         };
-        let is_slow = is_prompt(asked)
+        let has_to_be_fast = is_prompt(asked)
             && bound < story.until
-            && outcomes.get(call).is_none_or(|at| *at > bound)
             && own.any(|attached| {
                 attached.is_live(bound)
                     && story.is_newest(attached.client, bound)
@@ -149,8 +162,14 @@ fn slow(story: &Story<'_>, outcomes: &BTreeMap<Call, Time>) -> Vec<Violation> {
             && story.is_calm(asked.host, since, bound)
             && !story.begins_of(asked.host).any(|at| at >= since && at <= bound)
             && story.asked.iter().filter(asks_for_states).count() < 3;
-        let data = fields! { since };
-        is_slow.then(|| Violation::new("requests_end_in_time", *call, bound, &SLOW, data))
+        if !has_to_be_fast {
+            return None;
+        }
+        story.cx.judges("requests_end_in_time");
+        outcomes.get(call).is_none_or(|at| *at > bound).then(|| {
+            let data = fields! { since };
+            Violation::new("requests_end_in_time", *call, bound, &SLOW, data)
+        })
     });
     late.collect()
 }
@@ -203,19 +222,24 @@ fn untrue_failure(
     let violation = |kind, data| Some(Violation::new("requests_end_in_time", call, at, kind, data));
     match failure? {
         Failure::Late => {
+            story.cx.judges("requests_end_in_time");
             let deadline = asked.at + story.client_limits.request_deadline;
             (at + MS < deadline).then(|| violation(&EARLY, fields! { deadline })).flatten()
         }
-        Failure::Lost if is_repeated(asked) => violation(&KEPT, fields! {}),
+        Failure::Lost if is_repeated(asked) => {
+            story.cx.judges("requests_end_in_time");
+            violation(&KEPT, fields! {})
+        }
         Failure::Lost => {
+            if story.is_held(asked.host, asked.at, at) {
+                return None;
+            }
+            story.cx.judges("requests_end_in_time");
             let mut own = own_conns(story).filter(|(_, conn)| conn.client.as_str() == asked.host);
             let is_lost = own.any(|(_, conn)| {
                 conn.over.0.is_some_and(|over| over + MS >= asked.at && over <= at + MS)
             });
-            let is_held = story.is_held(asked.host, asked.at, at);
-            (!is_lost && !is_held)
-                .then(|| violation(&NOT_LOST, fields! { asked: asked.at }))
-                .flatten()
+            (!is_lost).then(|| violation(&NOT_LOST, fields! { asked: asked.at })).flatten()
         }
         _ => None,
     }
@@ -243,45 +267,88 @@ pub(super) fn silence_is_noticed(story: &Story<'_>) -> Vec<Violation> {
         if !connected.contains_key(&index) {
             // The client waits for the rest of an answer that arrives in parts.
             let mut bound = conn.opened + attempt + story.transfer + AT_ONCE;
+            let mut late_answer = None;
             if !story.is_calm(conn.client.as_str(), conn.opened, bound) {
                 let received = conn.received.0.unwrap_or(conn.opened);
-                bound = bound.max(received + limits.handshake_timeout + AT_ONCE);
+                let answered = received + limits.handshake_timeout + AT_ONCE;
+                late_answer = (answered > bound).then_some(received);
+                bound = bound.max(answered);
             }
-            found.extend(left_open(story, conn, bound).then(|| {
+            let first = conn.opened + limits.connect_timeout.min(limits.handshake_timeout);
+            found.extend(left_open(story, conn, first, bound).then(|| {
                 let subject = About::Named(conn.name.clone());
-                Violation::new("silence_is_noticed", subject, bound, &ATTEMPT, fields! { bound })
+                let (connect, handshake) = (limits.connect_timeout, limits.handshake_timeout);
+                let (opened, margin) = (conn.opened, AT_ONCE);
+                let whole = || {
+                    let handshake = handshake * 3;
+                    let sum = fields! { opened, connect, handshake, margin };
+                    with_delay(Phrase::new(&ATTEMPT_SUM, sum), story.transfer)
+                };
+                let terms = late_answer.map_or_else(whole, |received| {
+                    Phrase::new(&ANSWER_SUM, fields! { received, handshake, margin })
+                });
+                let data = fields! { bound, terms };
+                Violation::new("silence_is_noticed", subject, bound, &ATTEMPT, data)
             }));
             continue;
         }
         // `None` is less than each time.
         let since = conn.received.0.max(conn.unblocked.0).unwrap_or(conn.opened);
-        let bound = since + limits.wire.ping_interval + limits.wire.pong_deadline + AT_ONCE;
-        found.extend(left_open(story, conn, bound).then(|| silent(conn, "client", since, bound)));
+        let first = since + limits.wire.pong_deadline;
+        let bound = first + limits.wire.ping_interval + AT_ONCE;
+        let is_open = left_open(story, conn, first, bound);
+        let times = (limits.wire.ping_interval, limits.wire.pong_deadline);
+        found.extend(is_open.then(|| silent(conn, "client", since, bound, times)));
     }
     for (index, conn) in story.cx.history.conns.iter().enumerate() {
         let Some(received) = conn.received.1.filter(|_| story.is_accepted(index)) else { continue };
         let since = conn.unblocked.1.map_or(received, |unblocked| unblocked.max(received));
         let bound = story.later(since, story.host_detection() + AT_ONCE);
-        let is_open = conn.over.1.is_none_or(|over| over > bound);
         let died = story.deaths.iter().any(|death| *death >= conn.opened && *death <= bound);
-        if is_open && !died && bound < story.until {
-            found.push(silent(conn, "host", since, bound));
+        let over = conn.over.1.unwrap_or(NEVER);
+        if died || bound >= story.until || over < since + story.host_limits.wire.pong_deadline {
+            continue;
+        }
+        story.cx.judges("silence_is_noticed");
+        if over > bound {
+            let limits = &story.host_limits.wire;
+            let times = (limits.ping_interval, limits.pong_deadline);
+            found.push(silent(conn, "host", since, bound, times));
         }
     }
     found.truncate(5);
     found
 }
 
-/// Returns whether the client's end of a connection is open after a time at which it must be over.
-fn left_open(story: &Story<'_>, conn: &Connection, bound: Time) -> bool {
-    let host = conn.client.as_str();
-    conn.over.0.unwrap_or(NEVER) > bound
+/// Returns whether the client's end of a connection is open after a time at which it must be over. A
+/// connection that was over before the client can have given it up says nothing about the client.
+fn left_open(story: &Story<'_>, conn: &Connection, first: Time, bound: Time) -> bool {
+    let (host, over) = (conn.client.as_str(), conn.over.0.unwrap_or(NEVER));
+    let is_judged = over >= first
         && bound < story.until
         && !story.is_held(host, conn.opened, bound)
-        && !story.begins_of(host).any(|at| at >= conn.opened && at <= bound)
+        && !story.begins_of(host).any(|at| at >= conn.opened && at <= bound);
+    if is_judged {
+        story.cx.judges("silence_is_noticed");
+    }
+    is_judged && over > bound
 }
 
-fn silent(conn: &Connection, end: &str, since: Time, bound: Time) -> Violation {
-    let subject = About::Named(conn.name.clone());
-    Violation::new("silence_is_noticed", subject, bound, &SILENT, fields! { end, since })
+fn silent(
+    conn: &Connection,
+    end: &str,
+    since: Time,
+    bound: Time,
+    (ping, pong): (Duration, Duration),
+) -> Violation {
+    let (subject, margin) = (About::Named(conn.name.clone()), AT_ONCE);
+    let sum = Phrase::new(&SILENCE_SUM, fields! { since, ping, pong, margin });
+    let terms = with_delay(sum, bound.since(since + ping + pong + margin));
+    let data = fields! { end, since, terms };
+    Violation::new("silence_is_noticed", subject, bound, &SILENT, data)
+}
+
+/// Returns the terms of a bound with what else delays it: held tasks, handshakes under way, long transfers.
+pub(super) fn with_delay(terms: Phrase, delay: Duration) -> Phrase {
+    if delay.is_zero() { terms } else { Phrase::new(&DELAYED, fields! { terms, delay }) }
 }

@@ -227,9 +227,14 @@ pub(super) fn live_is_not_missing(story: &Story<'_>) -> Vec<Violation> {
         }
         let mut looks = story.watch_spans.iter();
         let look = looks.find(|look| look.host == host && look.channel == channel && look.to == at);
-        let since = look.and_then(|look| story.present_since(look, at));
-        let is_left_out = || look.is_some_and(|look| story.may_be_left_out(look, at));
-        if let Some(since) = since.filter(|_| !story.restores_slowly(channel) && !is_left_out()) {
+        let Some(look) = look.filter(|_| !story.restores_slowly(channel)) else { continue };
+        // Only the removal of a channel that exists can have another reason, which takes time to find out.
+        let since = story.present_since(look, at);
+        if since.is_some() && story.may_be_left_out(look, at) {
+            continue;
+        }
+        story.cx.judges("live_is_not_missing");
+        if let Some(since) = since {
             let data = fields! { host, since };
             found.push(Violation::new("live_is_not_missing", channel, at, &MISSING, data));
         }

@@ -102,6 +102,10 @@ struct Grant<'s, 'a> {
 }
 
 impl Grant<'_, '_> {
+    fn judges(&self) {
+        self.story.cx.judges("confirmed_is_done");
+    }
+
     /// Returns the fact that contradicts the confirmation, if there is one.
     fn contradiction(&self, answer: &Answer) -> Option<Phrase> {
         match (self.asked.verb(), answer.done()) {
@@ -125,6 +129,7 @@ impl Grant<'_, '_> {
             ("cancel-turn", _) => self.is_cancelled(self.asked.field("chat")?),
             ("rename", Some(Did::Named(title))) => self.is_seen(title),
             ("send-token", _) if self.asked.field("token") == Some("wrong") => {
+                self.judges();
                 Some(Phrase::new(&BAD_TOKEN, ViolationFields::default()))
             }
             _ => None,
@@ -132,6 +137,7 @@ impl Grant<'_, '_> {
     }
 
     fn is_created(&self, channel: &str) -> Option<Phrase> {
+        self.judges();
         let is_it = self.story.existence.begins_in(channel, self.asked.at, self.at);
         (!is_it).then(|| Phrase::new(&NOT_CREATED, fields! { channel }))
     }
@@ -141,8 +147,12 @@ impl Grant<'_, '_> {
     fn is_there(&self, channel: &str) -> Option<Phrase> {
         let Self { story, asked, at, .. } = self;
         let has_died = story.deaths.iter().any(|death| (asked.at..=*at).contains(death));
-        let is_it = channel == ROOT || story.existence.at_all(channel, asked.at, *at);
-        (!has_died && !is_it).then(|| Phrase::new(&NOT_THERE, fields! { channel }))
+        if has_died || channel == ROOT {
+            return None;
+        }
+        self.judges();
+        let is_it = story.existence.at_all(channel, asked.at, *at);
+        (!is_it).then(|| Phrase::new(&NOT_THERE, fields! { channel }))
     }
 
     /// The host announces a session to all connections. The windows' second connections note it.
@@ -171,17 +181,23 @@ impl Grant<'_, '_> {
         let windows = story.attached.iter().filter(hears).map(|attached| window(attached.client));
         let mut windows = windows.collect::<Vec<_>>();
         windows.sort_unstable();
+        if windows.is_empty() || bound >= story.until {
+            return None;
+        }
+        self.judges();
         let few = |on: &&str| heard(on) < windows.iter().filter(|other| *other == on).count();
-        let window = windows.iter().copied().find(few).filter(|_| bound < story.until)?;
+        let window = windows.iter().copied().find(few)?;
         Some(Phrase::new(&NOT_ANNOUNCED, fields! { channel, window }))
     }
 
     fn is_deleted(&self, channel: &str) -> Option<Phrase> {
+        self.judges();
         let is_it = self.story.existence.deleted_in(channel, self.asked.at, self.at);
         (!is_it).then(|| Phrase::new(&NOT_DELETED, fields! { channel }))
     }
 
     fn has_begun(&self, turn: &str) -> Option<Phrase> {
+        self.judges();
         let is_it = self.story.existence.turn_began_in(turn, self.asked.at, self.at);
         (!is_it).then(|| Phrase::new(&NOT_BEGUN, ViolationFields::default()))
     }
@@ -189,8 +205,13 @@ impl Grant<'_, '_> {
     /// A turn that was in progress during the whole request is the cancelled one.
     fn is_cancelled(&self, chat: &str) -> Option<Phrase> {
         let bound = self.story.later(self.at, self.story.moment());
-        let goes_on = bound < self.story.until
-            && self.story.existence.turn_throughout(chat, self.asked.at, bound);
+        let is_in_progress =
+            self.story.existence.turn_throughout(chat, self.asked.at, self.asked.at);
+        if bound >= self.story.until || !is_in_progress {
+            return None;
+        }
+        self.judges();
+        let goes_on = self.story.existence.turn_throughout(chat, self.asked.at, bound);
         goes_on.then(|| Phrase::new(&GOES_ON, fields! { chat }))
     }
 
@@ -203,11 +224,18 @@ impl Grant<'_, '_> {
             let is_over = self.answered.get(call).is_some_and(|at| *at < from);
             *call != self.call && other.verb() == "rename" && other.at <= to && !is_over
         };
-        let is_hidden = own().any(|seen| seen.at >= from && seen.at <= to)
-            || self.story.asked.iter().any(competes);
+        let mut seen = own().filter(|seen| seen.at >= from && seen.at <= to).peekable();
         let had = own().rfind(|seen| seen.at < from).is_some_and(|seen| seen.title == title);
-        (watches && !is_hidden && !had && to < self.story.until)
-            .then(|| Phrase::new(&NOT_SEEN, ViolationFields::default()))
+        let is_unseen = seen.peek().is_none();
+        let is_judged = watches
+            && !had
+            && to < self.story.until
+            && seen.all(|seen| seen.title == title)
+            && !self.story.asked.iter().any(competes);
+        if is_judged {
+            self.judges();
+        }
+        (is_judged && is_unseen).then(|| Phrase::new(&NOT_SEEN, ViolationFields::default()))
     }
 
     /// The last token that the window sent before it started the turn, if the window stayed connected
@@ -229,7 +257,11 @@ impl Grant<'_, '_> {
             own.any(|attached| attached.at >= last.at.before(story.moment()) && attached.at <= *at)
         };
         let has_moved_in = story.watches(asked.host, SESSION, last.at, last.at);
-        (has_moved_in && !reconnects()).then(|| Phrase::new(&NO_TOKEN, fields! { token }))
+        if !has_moved_in || reconnects() {
+            return None;
+        }
+        self.judges();
+        Some(Phrase::new(&NO_TOKEN, fields! { token }))
     }
 
     /// Returns whether a client refused to send a request, because too many others wait.

@@ -43,6 +43,7 @@ pub(super) fn client_comes_back(story: &Story<'_>) -> Vec<Violation> {
         return Vec::new();
     }
     let mut away: BTreeMap<&str, Time> = BTreeMap::new();
+    let mut back: Vec<(&str, Time)> = Vec::new();
     let mut clients: BTreeMap<&str, &str> = BTreeMap::new();
     let mut found = Vec::new();
     for event in judged(story.cx) {
@@ -52,7 +53,7 @@ pub(super) fn client_comes_back(story: &Story<'_>) -> Vec<Violation> {
             }
             EventKind::Died { .. } => drop(away.remove(host(event))),
             EventKind::Milestone { name: "toolcall.client.connected", .. } => {
-                away.remove(host(event));
+                back.extend(away.remove_entry(host(event)));
             }
             EventKind::Milestone { name: "toolcall.client.opened", fields } => {
                 clients.insert(host(event), text(fields, "client"));
@@ -63,6 +64,7 @@ pub(super) fn client_comes_back(story: &Story<'_>) -> Vec<Violation> {
             EventKind::Answered { call, answer }
                 if wants_a_token(answer) && has_moved_in(story, *call, event.at) =>
             {
+                story.cx.judges("client_comes_back");
                 found.push(Violation::new(
                     "client_comes_back",
                     *call,
@@ -74,14 +76,23 @@ pub(super) fn client_comes_back(story: &Story<'_>) -> Vec<Violation> {
             _ => {}
         }
     }
-    for (window, since) in away {
-        let client = clients.get(window).copied().unwrap_or_default();
-        let free = story
-            .free_since(window, story.until)
-            .max(has_room_since(story, client))
-            .max(has_slot_since(story, window));
+    let mut free: BTreeMap<&str, Time> = BTreeMap::new();
+    let returned = back.into_iter().map(|(window, since)| (window, since, true));
+    let all = away.into_iter().map(|(window, since)| (window, since, false)).chain(returned);
+    for (window, since, is_back) in all {
+        let free = *free.entry(window).or_insert_with(|| {
+            let client = clients.get(window).copied().unwrap_or_default();
+            story
+                .free_since(window, story.until)
+                .max(has_room_since(story, client))
+                .max(has_slot_since(story, window))
+        });
         let bound = free.max(since) + story.reconnect_bound();
-        if bound < story.until {
+        if bound >= story.until {
+            continue;
+        }
+        story.cx.judges("client_comes_back");
+        if !is_back {
             let subject = About::Host(window.into());
             found.push(Violation::new(
                 "client_comes_back",
@@ -161,14 +172,17 @@ fn without_place(story: &Story<'_>) -> Vec<Violation> {
             window(attached.client) == host && attached.at <= since && !attached.is_second()
         });
         let newest = own.max_by_key(|attached| attached.at)?;
-        let is_late = to > bound
-            && bound < story.until
+        let is_due = bound < story.until
             && newest.is_live(bound)
             && story.is_calm(host, newest.at, bound)
             && wants_its_place(story, host);
+        if is_due {
+            story.cx.judges("client_comes_back");
+        }
         let subject = About::Host(host.into());
         let data = fields! { since };
-        is_late.then(|| Violation::new("client_comes_back", subject, bound, &NO_PLACE, data))
+        (is_due && to > bound)
+            .then(|| Violation::new("client_comes_back", subject, bound, &NO_PLACE, data))
     });
     found.take(5).collect()
 }
@@ -296,7 +310,9 @@ pub(super) fn healthy_is_kept(story: &Story<'_>) -> Vec<Violation> {
             EventKind::Milestone { name: "toolcall.client.connected", .. } => {
                 connected.insert(host(event), event.at);
             }
-            // The next window of this host begins without a connection.
+            // The next window of this host begins without a connection. The world closes the last one.
+            EventKind::Milestone { name: "toolcall.client.closed", .. }
+                if event.at >= story.until => {}
             EventKind::Milestone { name: "toolcall.client.closed", .. }
             | EventKind::Died { .. } => {
                 connected.remove(host(event));
@@ -325,6 +341,7 @@ pub(super) fn healthy_is_kept(story: &Story<'_>) -> Vec<Violation> {
                     && !closes
                     && story.is_calm(host(event), event.at.before(detection), event.at)
                 {
+                    story.cx.judges("healthy_is_kept");
                     let subject = event.host.as_ref();
                     found.push(Violation::new(
                         "healthy_is_kept",
@@ -338,6 +355,13 @@ pub(super) fn healthy_is_kept(story: &Story<'_>) -> Vec<Violation> {
             _ => {}
         }
     }
+    // Each of these connections was kept. Its loss a moment ago would have had no excuse.
+    let end = Time(story.until.0.saturating_sub(1_001));
+    let kept = connected.iter().filter(|(host, since)| {
+        let is_behind = opened.get(*host).is_some_and(|conn| behind.contains(conn));
+        **since <= end && !is_behind && story.is_calm(host, end.before(detection), end)
+    });
+    kept.for_each(|_| story.cx.judges("healthy_is_kept"));
     found.truncate(5);
     found
 }
@@ -352,6 +376,14 @@ pub(super) fn requests_settle(story: &Story<'_>) -> Vec<Violation> {
     let mut restores: BTreeMap<&str, (Time, Duration)> = BTreeMap::new();
     // The number of restores of each channel in this incarnation of the host.
     let mut before: BTreeMap<&str, u64> = BTreeMap::new();
+    // A restore that finds no channel in time has no final milestone. Only a slow one needs the deadline.
+    let ends_by = |at: Time, takes: Duration| {
+        let bound = story.later(at, story.host_limits.restore_deadline + story.moment());
+        (bound < story.until && takes > story.host_limits.restore_deadline).then(|| {
+            story.cx.judges("requests_settle");
+            bound
+        })
+    };
     let mut found = Vec::new();
     for event in judged(story.cx) {
         match &event.what {
@@ -392,7 +424,9 @@ pub(super) fn requests_settle(story: &Story<'_>) -> Vec<Violation> {
                     "toolcall.host.restored" | "toolcall.host.restore-late" | "toolcall.host.removed",
                 fields,
             } => {
-                restores.remove(text(fields, "channel"));
+                if let Some((at, takes)) = restores.remove(text(fields, "channel")) {
+                    _ = ends_by(at, takes);
+                }
             }
             _ => {}
         }
@@ -403,9 +437,7 @@ pub(super) fn requests_settle(story: &Story<'_>) -> Vec<Violation> {
             .filter_map(|((turn, _), (at, client))| late(story, turn, client, *at, story.until)),
     );
     for (channel, (at, takes)) in restores {
-        // A restore that finds no channel in time has no final milestone.
-        let bound = story.later(at, story.host_limits.restore_deadline + story.moment());
-        if bound < story.until && takes > story.host_limits.restore_deadline {
+        if let Some(bound) = ends_by(at, takes) {
             found.push(Violation::new(
                 "requests_settle",
                 channel,
@@ -424,9 +456,18 @@ fn late(story: &Story<'_>, turn: &str, client: &str, asked: Time, over: Time) ->
     let own = story.attached.iter().filter(|attached| {
         attached.client == client && attached.at <= asked && attached.over > asked
     });
-    let newest = own.max_by_key(|attached| attached.at).map_or(asked, |attached| attached.over);
+    // A connection that was attached in the same millisecond may have been attached after the question.
+    let earlier = own.clone().filter(|attached| attached.at < asked);
+    let earlier = earlier.max_by_key(|attached| attached.at);
+    let same = own.filter(|attached| attached.at == asked);
+    let newest = earlier.into_iter().chain(same).map(|attached| attached.over).max();
+    let newest = newest.unwrap_or(asked);
     let bound = story.later(deadline.min(newest.max(asked)), story.moment());
-    (over > bound && bound < story.until).then(|| {
+    if bound >= story.until {
+        return None;
+    }
+    story.cx.judges("requests_settle");
+    (over > bound).then(|| {
         Violation::new(
             "requests_settle",
             turn,

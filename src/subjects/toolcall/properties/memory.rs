@@ -36,6 +36,7 @@ pub(super) fn forgotten_in_time(story: &Story<'_>) -> Vec<Violation> {
 
 fn too_early(story: &Story<'_>, client: &str, at: Time) -> Option<Violation> {
     story.of_client(client, at).next()?; // the host accepted it
+    story.cx.judges("forgotten_in_time");
     // The client may return in the moment in which it is forgotten.
     let away = story.away_since(client, at).or_else(|| story.away_since(client, at.before(MS)));
     let (kind, data) = match away {
@@ -59,6 +60,10 @@ fn too_late(story: &Story<'_>, host: &str, at: Time) -> Option<Violation> {
     let limits = &story.host_limits;
     let kept = story.later(away, limits.client_retention.max(limits.grace));
     let bound = story.no_handshake(back.client, kept) + story.moment();
-    (bound < began)
-        .then(|| Violation::new("forgotten_in_time", back.client, at, &LATE, fields! { away }))
+    // Until then, the host may know the client.
+    if bound >= began {
+        return None;
+    }
+    story.cx.judges("forgotten_in_time");
+    Some(Violation::new("forgotten_in_time", back.client, at, &LATE, fields! { away }))
 }

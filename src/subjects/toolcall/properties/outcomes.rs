@@ -47,7 +47,7 @@ pub(super) fn ends_are_true(story: &Story<'_>) -> Vec<Violation> {
         let setup: ToolSetup =
             call.tool.and_then(|tool| story.cx.plan.entry(TOOL, tool)).unwrap_or_default();
         found.extend(untrue_end(story, call, &setup));
-        found.extend(denied(call));
+        found.extend(denied(story, call));
     }
     found.extend(judged(story.cx).filter_map(|event| {
         let EventKind::Observed { stream, saw } = &event.what else { return None };
@@ -75,22 +75,30 @@ fn untrue_return(
     let plan = story.cx.plan;
     let mut windows = plan.client_hosts().map(|host| setup::tools_of(plan, host.as_str()));
     let is_offered = windows.any(|tools| tools.iter().any(|(name, _)| name == tool));
-    match returned {
-        Err(why) if why == FULL && story.may_be_full() => None,
+    let untrue = match returned {
+        Err(why) if why == FULL && story.may_be_full() => return None,
         Err(why) => Some((format!("refused ({why})"), &ROOM)),
         Ok(CallEnd::Failed(why)) if why == "no client offers this tool" => None,
         Ok(end) => (!is_offered).then(|| (end.to_string(), &NOT_OFFERED)),
-    }
+    };
+    story.cx.judges("ends_are_true");
+    untrue
 }
 
 /// The refusal of an action that adds data to a full channel.
 const FULL: &str = "the channel is full";
+
+/// The failure of a call whose result does not fit.
+const TOO_LONG: &str = "the result is too long";
 
 fn untrue_end(story: &Story<'_>, call: &CallStory<'_>, setup: &ToolSetup) -> Option<Violation> {
     let (at, end) = call.over?;
     let has_ended = call.tools.iter().any(|(when, _, work)| *work == ToolWork::Ends && *when <= at);
     let is_short =
         setup.letters == 0 && story.host_limits.channel_bytes >= defaults().channel_bytes;
+    if is_short || !matches!(end, CallEnd::Failed(why) if why == TOO_LONG) {
+        story.cx.judges("ends_are_true");
+    }
     let truth = |kind| Some(Phrase::new(kind, ViolationFields::default()));
     let truth = match end {
         CallEnd::Completed if !has_ended || setup.ends != ToolEnds::Works => truth(&NO_RESULT),
@@ -100,8 +108,8 @@ fn untrue_end(story: &Story<'_>, call: &CallStory<'_>, setup: &ToolSetup) -> Opt
             "no client offers this tool" if !call.owner.is_empty() => {
                 Some(Phrase::new(&HAS_OWNER, fields! { owner: call.owner }))
             }
-            "the result is too long" if is_short => truth(&FITS),
-            "no client offers this tool" | "the result is too long" => None,
+            TOO_LONG if is_short => truth(&FITS),
+            "no client offers this tool" | TOO_LONG => None,
             why if why.starts_with("the client that ran this tool") => {
                 wrong_cause(story, call.owner, why, at)
             }
@@ -139,10 +147,14 @@ fn wrong_cause(story: &Story<'_>, owner: &str, why: &str, at: Time) -> Option<Ph
 }
 
 /// A tool does not begin if the user denied its call.
-fn denied(call: &CallStory<'_>) -> Option<Violation> {
+fn denied(story: &Story<'_>, call: &CallStory<'_>) -> Option<Violation> {
     let is_denied =
         call.has_decision(false, call.left) && call.replies.iter().any(|(.., it)| it.is_ok());
-    let (at, host) = call.begins.first().filter(|_| is_denied)?;
+    if !is_denied {
+        return None;
+    }
+    story.cx.judges("ends_are_true");
+    let (at, host) = call.begins.first()?;
     let data = fields! { call: call.id, host };
     Some(Violation::new("ends_are_true", call.turn, *at, &DENIED, data))
 }

@@ -40,6 +40,7 @@ pub(super) fn places_are_wanted(story: &Story<'_>) -> Vec<Violation> {
                 Some(asked)
                     if unwatches(asked, SESSION) && story.has_settled_in(host, event.at) =>
                 {
+                    story.judges_place(host, event.at, event.at);
                     left.insert(host, event.at);
                 }
                 Some(asked) if joins(asked) => drop(left.remove(host)),
@@ -48,6 +49,7 @@ pub(super) fn places_are_wanted(story: &Story<'_>) -> Vec<Violation> {
             EventKind::Answered { call, answer: Answer::Done(_) } => {
                 let asked = story.asked.get(call).filter(|asked| asked.verb() == "leave");
                 let leaves = asked.filter(|asked| story.leaves_for_good(asked, event.at));
+                let leaves = leaves.inspect(|asked| story.judges_place(host, asked.at, event.at));
                 left.extend(leaves.map(|asked| (host, asked.at)));
             }
             EventKind::Observed { stream, saw }
@@ -123,6 +125,9 @@ pub(super) fn news_are_wanted(story: &Story<'_>) -> Vec<Violation> {
                 let ends = saw
                     .downcast_ref::<OfChannel>()
                     .and_then(|note| story.ends_news(note, host, &stream.0, event.at));
+                if ends.is_some() && story.is_told(host, event.at) < story.until {
+                    story.cx.judges("news_are_wanted");
+                }
                 left.extend(ends.map(|kind| ((host, &*stream.0), (event.at, kind))));
             }
             EventKind::Milestone { name: "toolcall.client.unwanted", fields } => {
@@ -179,6 +184,13 @@ fn joins(asked: &UserOperation<'_>) -> bool {
 }
 
 impl Story<'_> {
+    /// Counts a window whose user left the session, if the host knows that from this moment on.
+    fn judges_place(&self, host: &str, left: Time, at: Time) {
+        if self.has_left(host, left, at) {
+            self.cx.judges("places_are_wanted");
+        }
+    }
+
     /// Returns the kind of the violation if a note says that a window gets no more news of a channel. The host
     /// may answer a request of the user for a removed chat with a newer chat of that name. A session that is
     /// created again may still take an action that the window sent to the older one, and then echoes it.

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::calls::offers;
+use super::deadlines::with_delay;
 use super::facts::{CallStory, FailedCall, HostConnection, MS, UserOperation, WatchSpan, text};
 use super::story::{Story, is_second, window};
 use crate::history::{Event, EventKind, Time};
@@ -23,8 +24,15 @@ kinds! {
 
 kinds! {
     pub(super) GONE_IS_FAILED;
-    NOT_OVER = "not-over": "{subject:}{call} had not ended by {at}, although its owner {owner} was absent since {gone}";
-    NOT_HELD = "not-held": "{subject:}{call} had not ended by {at}, although its owner {owner} was connected and did not watch {chat} since {since}";
+    NOT_OVER = "not-over": "{subject:}{call} had not ended by {at}, although its owner {owner} was absent since {gone}: {terms}";
+    NOT_HELD = "not-held": "{subject:}{call} had not ended by {at}, although its owner {owner} was connected and did not watch {chat} since {since}: {terms}";
+}
+
+// The terms of these bounds.
+kinds! {
+    GRACE_SUM = "grace-sum": "{from} + {grace} grace + {margin}";
+    SILENCE_SUM = "silence-sum": "{heard} + {detection} detection + {grace} grace + {margin}";
+    CALL_SUM = "call-sum": "{began} + {margin}";
 }
 
 kinds! {
@@ -62,6 +70,7 @@ pub(super) fn no_live_client_failed(story: &Story<'_>) -> Vec<Violation> {
         if story.has_left_the_session(window(owner), at) {
             continue;
         }
+        story.cx.judges("no_live_client_failed");
         let (kind, data) = if owner == STRANGER {
             (&UNKNOWN, ViolationFields::default())
         } else if is_live(story, failed, at.before(MS))
@@ -118,6 +127,7 @@ fn failed_without_cause(story: &Story<'_>, call: &CallStory<'_>) -> Option<Viola
     if owner.is_empty() || tool_ended || is_announced || is_puppet || has_left {
         return None;
     }
+    story.cx.judges("no_live_client_failed");
     let is_there = || {
         [at.before(MS), at].iter().all(|at| story.has_main_connection(owner, *at))
             && [chat, SESSION].iter().all(|channel| story.watches(host, channel, *began, at))
@@ -144,14 +154,17 @@ const AT_ONCE: Duration = Duration::from_millis(100);
 pub(super) fn gone_is_failed(story: &Story<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for call in story.calls.iter().filter(|call| !call.owner.is_empty()) {
-        if let Some((gone, bound)) = due(story, call)
+        if let Some(due @ DueCall { gone, bound, .. }) = due(story, call)
             && bound < story.until
-            && call.over.is_none_or(|(over, _)| over > bound)
-            && call.goes_on(bound)
+            && call.left > gone
+            && call.given_up > bound
         {
-            let CallStory { id, owner, turn, .. } = call;
-            let data = fields! { call: id, owner, gone };
-            found.push(Violation::new("gone_is_failed", *turn, bound, &NOT_OVER, data));
+            story.cx.judges("gone_is_failed");
+            if call.over.is_none_or(|(over, _)| over > bound) && call.goes_on(bound) {
+                let CallStory { id, owner, turn, .. } = call;
+                let data = fields! { call: id, owner, gone, terms: due.terms(story, call) };
+                found.push(Violation::new("gone_is_failed", *turn, bound, &NOT_OVER, data));
+            }
         }
         found.extend(not_held(story, call));
     }
@@ -174,20 +187,64 @@ fn not_held(story: &Story<'_>, call: &CallStory<'_>) -> Option<Violation> {
     let late = later.chain([(began.before(moments), *began)]).filter_map(|(from, since)| {
         let bound = story.later(since, story.host_limits.grace + story.moment());
         let mut handshakes = story.arriving.iter().filter(|attempt| attempt.client == *owner);
-        let goes_on = bound < story.until
-            && call.goes_on(bound)
+        let is_due = bound < story.until
+            && call.left > since
+            && call.given_up > bound
             && !handshakes.any(|attempt| attempt.from <= bound && attempt.to >= from)
             && story.held_nothing_of(owner, chat, from, bound);
-        goes_on.then_some((bound, since))
+        if is_due {
+            story.cx.judges("gone_is_failed");
+        }
+        (is_due && call.goes_on(bound)).then_some((bound, since))
     });
     let (bound, since) = late.min()?;
-    let data = fields! { call: *id, owner: *owner, chat: *chat, since };
+    let (grace, margin) = (story.host_limits.grace, story.moment());
+    let sum = Phrase::new(&GRACE_SUM, fields! { from: since, grace, margin });
+    let terms = with_delay(sum, bound.since(since + grace + margin));
+    let data = fields! { call: *id, owner: *owner, chat: *chat, since, terms };
     Some(Violation::new("gone_is_failed", *turn, bound, &NOT_HELD, data))
 }
 
-/// The time from which the owner of a call is permanently absent, and the time by which its agent
-/// must have received the end of the call.
-fn due(story: &Story<'_>, call: &CallStory<'_>) -> Option<(Time, Time)> {
+/// When a call of an absent owner must be over.
+#[derive(Clone, Copy)]
+struct DueCall {
+    /// The time from which the owner of the call is permanently absent.
+    gone: Time,
+    /// The time by which the host knows that.
+    noticed: Time,
+    /// Whether the network reported the end of the last connection to the host.
+    was_reported: bool,
+    /// The time by which the agent must have received the end of the call.
+    bound: Time,
+}
+
+impl DueCall {
+    /// The time that the host may take after the grace period. If the network reported the end to the host,
+    /// the grace period starts at exactly that moment. If the host has to detect the end, it may be late.
+    fn margin(was_reported: bool, story: &Story<'_>) -> Duration {
+        if was_reported { AT_ONCE } else { story.moment() }
+    }
+
+    /// The terms of the bound. A call may begin after the grace period.
+    fn terms(self, story: &Story<'_>, call: &CallStory<'_>) -> Phrase {
+        let Self { noticed, was_reported, bound, .. } = self;
+        let (grace, detection) = (story.host_limits.grace, story.host_detection());
+        let margin = Self::margin(was_reported, story);
+        let (sum, from) = if call.began > story.later(noticed, grace) {
+            (Phrase::new(&CALL_SUM, fields! { began: call.began, margin }), call.began)
+        } else if was_reported {
+            (Phrase::new(&GRACE_SUM, fields! { from: noticed, grace, margin }), noticed + grace)
+        } else {
+            let heard = noticed.before(detection);
+            let sum = fields! { heard, detection, grace, margin };
+            (Phrase::new(&SILENCE_SUM, sum), noticed + grace)
+        };
+        with_delay(sum, bound.since(from + margin))
+    }
+}
+
+/// Returns when a call must be over, if its owner is permanently absent.
+fn due(story: &Story<'_>, call: &CallStory<'_>) -> Option<DueCall> {
     let own = || story.attached.iter().filter(|attached| attached.client == call.owner);
     // A fault may have held the last data of a client whose end is over. The host's silence begins
     // when that data arrives.
@@ -201,13 +258,12 @@ fn due(story: &Story<'_>, call: &CallStory<'_>) -> Option<(Time, Time)> {
     }
     let over = story
         .no_handshake(call.owner, story.later(noticed, story.host_limits.grace).max(call.began));
-    // If the network reported the end to the host, the grace period starts at exactly that moment.
-    // If the host has to detect the end, it may be late.
     let was_reported = own().map(|attached| attached.over).max() == Some(noticed);
-    let bound = story.later(over, if was_reported { AT_ONCE } else { story.moment() });
+    let bound = story.later(over, DueCall::margin(was_reported, story));
     // A host that died has forgotten the call.
     let dies = story.deaths.iter().any(|death| (call.began..=bound).contains(death));
-    (!dies && story.is_known(call.owner, call.began)).then_some((gone, bound))
+    let due = DueCall { gone, noticed, was_reported, bound };
+    (!dies && story.is_known(call.owner, call.began)).then_some(due)
 }
 
 /// G3: the host releases nothing while its client is connected, or before the grace period has
@@ -222,14 +278,17 @@ pub(super) fn returning_keeps(story: &Story<'_>) -> Vec<Violation> {
             && !story.may_end_wait(owner, chat, at)
             && named.all(|channel| story.returned_with(owner, channel, at))
         {
+            story.cx.judges("returning_keeps");
             let data = fields! { owner, chat };
             found.push(Violation::new("returning_keeps", failed.call, at, &RELEASED, data));
         } else if let Some(back) = just_back(story, owner, at) {
+            story.cx.judges("returning_keeps");
             let data = fields! { owner, back };
             found.push(Violation::new("returning_keeps", failed.call, at, &RELEASED_SOON, data));
         }
     }
     for failed in story.failed.iter().filter(|failed| failed.away) {
+        story.cx.judges("returning_keeps");
         if let Some(away) = too_short(story, failed.owner, failed.at) {
             let data = fields! { owner: failed.owner, away };
             found.push(Violation::new(
@@ -245,6 +304,7 @@ pub(super) fn returning_keeps(story: &Story<'_>) -> Vec<Violation> {
         let EventKind::Milestone { name: "toolcall.host.deactivated", fields } = &event.what else {
             continue;
         };
+        story.cx.judges("returning_keeps");
         let client = text(fields, "client");
         let is_connected = story.lives_with(client, SESSION, event.at.before(MS))
             && story.lives_with(client, SESSION, event.at)
@@ -270,11 +330,29 @@ pub(super) fn returning_keeps(story: &Story<'_>) -> Vec<Violation> {
     }
     found.extend(judged(story.cx).filter_map(|event| {
         let client = left_without_cause(story, event)?;
+        story.cx.judges("returning_keeps");
         let why = Phrase::new(&HERE, ViolationFields::default());
         let data = fields! { why };
         Some(Violation::new("returning_keeps", client, event.at, &LOST_ITS_PLACE, data))
     }));
+    let kept = story.calls.iter().filter(|call| is_kept(story, call));
+    kept.for_each(|_| story.cx.judges("returning_keeps"));
     found
+}
+
+/// Returns whether a call went on as its owner returned within the grace period and named its chat. The host
+/// could have failed it then.
+fn is_kept(story: &Story<'_>, call: &CallStory<'_>) -> bool {
+    let CallStory { owner, chat, began, left, .. } = *call;
+    let mut returns = story
+        .of_client(owner, left)
+        .filter(|attached| attached.at > began && !attached.is_second())
+        .map(|attached| attached.at);
+    !story.drops_large_channels()
+        && returns.any(|at| {
+            [chat, SESSION].into_iter().all(|channel| story.returned_with(owner, channel, at))
+                && !story.may_end_wait(owner, chat, at)
+        })
 }
 
 /// If a user sees that its client has lost its place, returns the client if it had no reason to lose it: for a
@@ -391,11 +469,15 @@ pub(super) fn released_at_once(story: &Story<'_>) -> Vec<Violation> {
                     && look.from > asked.at
                     && look.from <= bound
             });
-            if bound < story.until
-                && call.goes_on(bound)
-                && story.is_calm(asked.host, last_received, bound)
-                && !looks_again
+            if bound >= story.until
+                || call.given_up <= bound
+                || !story.is_calm(asked.host, last_received, bound)
+                || looks_again
             {
+                continue;
+            }
+            story.cx.judges("released_at_once");
+            if call.goes_on(bound) {
                 let data =
                     fields! { call: call.id, owner: call.owner, channel, released: asked.at };
                 found.push(Violation::new("released_at_once", call.turn, bound, &STILL_OPEN, data));
@@ -418,7 +500,12 @@ fn released_by_leaving(story: &Story<'_>) -> Vec<Violation> {
             && story.is_calm(asked.host, asked.at.before(story.moment()), bound);
         for call in story.calls.iter().filter(|call| is_calm && window(call.owner) == asked.host) {
             let learns = story.has_main_connection(call.owner, asked.at);
-            if learns && call.began < asked.at && call.goes_on(bound) {
+            let is_open = call.began < asked.at && call.left > asked.at;
+            if !learns || !is_open || call.given_up <= bound {
+                continue;
+            }
+            story.cx.judges("released_at_once");
+            if call.goes_on(bound) {
                 let data = fields! { call: call.id, owner: call.owner, channel: SESSION, released: asked.at };
                 found.push(Violation::new("released_at_once", call.turn, bound, &LEFT_OPEN, data));
             }
@@ -453,6 +540,7 @@ pub(super) fn holds_are_exact(story: &Story<'_>) -> Vec<Violation> {
         let EventKind::Milestone { name: "toolcall.host.evicted", fields } = &event.what else {
             continue;
         };
+        story.cx.judges("holds_are_exact");
         let channel = text(fields, "channel");
         // A second connection may not have received the channel.
         let mut holders = story.attached.iter().filter(|attached| {

@@ -34,8 +34,13 @@ pub(super) fn questions_are_answered(story: &Story<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for event in judged(story.cx) {
         if let EventKind::Milestone { name: "toolcall.host.asked", fields } = &event.what {
-            let older = ConnIndex::from_fields(fields)
-                .and_then(|ConnIndex(conn)| story.newer_than(conn, event.at));
+            let conn = ConnIndex::from_fields(fields).map(|ConnIndex(conn)| conn);
+            // A client with one connection leaves the host no choice.
+            let mut own = story.of_client(text(fields, "client"), event.at.before(MS));
+            if own.any(|other| other.over > event.at && conn.is_some_and(|it| it != other.conn)) {
+                story.cx.judges("questions_are_answered");
+            }
+            let older = conn.and_then(|conn| story.newer_than(conn, event.at));
             found.extend(older.map(|(asked, newest)| {
                 let client = text(fields, "client");
                 let data = fields! { client, asked, newest };
@@ -58,9 +63,12 @@ pub(super) fn questions_are_answered(story: &Story<'_>) -> Vec<Violation> {
                     Ok(answer) if answer == ANSWER && !is_unknown => None,
                     Err(why) if why.contains(REFUSAL) && *is_unknown => None,
                     Ok(answer) => Some((&OTHER_ANSWER, fields! { client, asked, answer })),
-                    Err(why) => can_answer(story, question, (asked, at), why)
-                        .then(|| (&UNANSWERED, fields! { client, asked, why })),
+                    Err(why) if can_answer(story, question, (asked, at), why) => {
+                        Some((&UNANSWERED, fields! { client, asked, why }))
+                    }
+                    Err(_) => continue,
                 };
+                story.cx.judges("questions_are_answered");
                 found.extend(untrue.map(|(kind, data)| {
                     Violation::new("questions_are_answered", turn, at, kind, data)
                 }));

@@ -59,7 +59,7 @@ pub(super) fn refusals_are_true(story: &Story<'_>) -> Vec<Violation> {
         else {
             continue;
         };
-        found.extend(wrong_code(why).map(|(code, truth)| {
+        found.extend(wrong_code(story, why).map(|(code, truth)| {
             let data = fields! { answer, code: code.to_string(), truth: truth.to_string() };
             Violation::new("refusals_are_true", *call, event.at, &CODE, data)
         }));
@@ -115,9 +115,10 @@ const CODES: &[(i64, &[&str])] = &[
 ];
 
 /// If the code of a refusal does not belong to its text, returns the code and the right one.
-fn wrong_code(why: &Data) -> Option<(i64, i64)> {
+fn wrong_code(story: &Story<'_>, why: &Data) -> Option<(i64, i64)> {
     let (code, text) = coded(why)?;
     let (truth, _) = CODES.iter().find(|(_, texts)| texts.contains(&text))?;
+    story.cx.judges("refusals_are_true");
     (code != *truth).then_some((code, *truth))
 }
 
@@ -152,6 +153,10 @@ struct Refusal<'s, 'a> {
 }
 
 impl Refusal<'_, '_> {
+    fn judges(&self) {
+        self.story.cx.judges("refusals_are_true");
+    }
+
     /// Returns the fact that contradicts the refusal, if there is one.
     fn contradiction(&self) -> Option<Phrase> {
         let may_be_forgotten =
@@ -160,15 +165,23 @@ impl Refusal<'_, '_> {
             return None;
         }
         match self.why {
-            Reason::Full => self.has_room().then(no_limit),
-            Reason::Unsubscribed => (!self.is_cancelled() && !self.story.drops_large_channels())
-                .then(|| Phrase::new(&STILL_WANTED, ViolationFields::default())),
+            Reason::Full if !self.has_room() => None,
+            Reason::Full => {
+                self.judges();
+                Some(no_limit())
+            }
+            Reason::Unsubscribed if self.story.drops_large_channels() => None,
+            Reason::Unsubscribed => {
+                self.judges();
+                (!self.is_cancelled())
+                    .then(|| Phrase::new(&STILL_WANTED, ViolationFields::default()))
+            }
             Reason::NoChannel | Reason::Text(_) => match self.asked.verb() {
                 "watch" | "watch-twice" => self.watch(),
                 "rename" => self.action(SESSION),
                 "start-turn" => self.start_turn(),
                 "cancel-turn" => self.cancel_turn(),
-                "new-chat" => self.request_in(SESSION).filter(|_| self.has_room_for_a_chat()),
+                "new-chat" if self.has_room_for_a_chat() => self.request_in(SESSION),
                 "dispose-chat" | "remake-chat" => self.request(self.asked.field("chat")?),
                 "dispose-session" => self.request_in(SESSION),
                 "new-session" => self.new_session(SESSION),
@@ -176,6 +189,7 @@ impl Refusal<'_, '_> {
                 "end-session" => self.request_in(self.asked.field("name")?),
                 "claim" => self.claim(),
                 "send-token" if self.asked.field("token") != Some("wrong") => {
+                    self.judges();
                     Some(Phrase::new(&GOOD_TOKEN, ViolationFields::default()))
                 }
                 _ => None,
@@ -245,7 +259,11 @@ impl Refusal<'_, '_> {
             && self.has_subscriptions()
             && self.has_requests()
             && (channel != SESSION || self.can_join());
-        self.is_there(channel, self.asked.at.before(MS)).filter(|_| can_be_there)
+        if !can_be_there {
+            return None;
+        }
+        self.judges();
+        self.is_there(channel, self.asked.at.before(MS))
     }
 
     /// An action on a channel that its user watched until after the refusal.
@@ -255,8 +273,11 @@ impl Refusal<'_, '_> {
             let is_it = look.host == asked.host && look.channel == channel;
             is_it && look.from < asked.at && look.to > *at
         })?;
-        let can_be_there = !story.restores_slowly(channel) && !self.story.may_be_full();
-        let since = story.present_since(look, *at).filter(|_| can_be_there)?;
+        if story.restores_slowly(channel) || story.may_be_full() {
+            return None;
+        }
+        self.judges();
+        let since = story.present_since(look, *at)?;
         Some(Phrase::new(&IS_THERE, fields! { channel, since }))
     }
 
@@ -267,17 +288,21 @@ impl Refusal<'_, '_> {
         let mut begun = existence.turns_by(&chat, self.at);
         match self.text() {
             "another turn is in progress" => {
+                self.judges();
                 let is_busy = existence.turn_in(&chat, self.sees_since(), self.at)
                     || self.has_pending_start(&chat);
                 (!is_busy).then(|| Phrase::new(&NO_TURN, fields! { chat: chat.as_str() }))
             }
             "a turn with that id already exists" => {
+                self.judges();
                 let is_new = !begun.any(|name| records::declared(name) == turn);
                 is_new.then(|| Phrase::new(&NEW_TURN, ViolationFields::default()))
             }
-            "the channel is full" => (begun.count() < self.story.host_limits.turns
-                && !self.story.may_be_full())
-            .then(no_limit),
+            "the channel is full" if self.story.may_be_full() => None,
+            "the channel is full" => {
+                self.judges();
+                (begun.count() < self.story.host_limits.turns).then(no_limit)
+            }
             _ => self.action(&chat),
         }
     }
@@ -291,7 +316,11 @@ impl Refusal<'_, '_> {
             return None;
         }
         let (from, to) = (self.sees_since(), self.at + self.story.moment());
-        let goes_on = from > Time::ZERO && self.story.existence.turn_throughout(chat, from, to);
+        if from == Time::ZERO {
+            return None;
+        }
+        self.judges();
+        let goes_on = self.story.existence.turn_throughout(chat, from, to);
         goes_on.then(|| Phrase::new(&A_TURN, fields! { chat }))
     }
 
@@ -306,7 +335,11 @@ impl Refusal<'_, '_> {
         let can_be_there = !self.story.may_be_full()
             && !self.story.restores_slowly(session)
             && self.is_loaded(session);
-        self.is_there(session, self.asked.at.before(MS)).filter(|_| can_be_there)
+        if !can_be_there {
+            return None;
+        }
+        self.judges();
+        self.is_there(session, self.asked.at.before(MS))
     }
 
     /// The creation of a session. If it is the main one, the window also subscribes to it.
@@ -314,20 +347,24 @@ impl Refusal<'_, '_> {
         let Refusal { story, asked, at, .. } = self;
         match self.text() {
             "a session with that name already exists" => {
+                self.judges();
                 let exists = story.existence.at_all(name, asked.at, *at);
                 (!exists).then(|| Phrase::new(&NOT_THERE, ViolationFields::default()))
             }
             "there are too many sessions" => {
+                self.judges();
                 (self.sessions().max(self.creations()) < story.host_limits.sessions).then(no_limit)
             }
             _ if name != SESSION => None,
             _ => {
-                let since = story.existence.created_in(SESSION, asked.at, *at)?;
-                let may_be_gone = story.existence.deleted_in(SESSION, asked.at, *at)
-                    || story.restores_slowly(SESSION);
                 let has_room = self.has_subscriptions() && self.has_requests();
-                (!may_be_gone && self.can_join() && has_room)
-                    .then(|| Phrase::new(&IS_THERE, fields! { channel: SESSION, since }))
+                if story.restores_slowly(SESSION) || !self.can_join() || !has_room {
+                    return None;
+                }
+                self.judges();
+                let since = story.existence.created_in(SESSION, asked.at, *at)?;
+                let may_be_gone = story.existence.deleted_in(SESSION, asked.at, *at);
+                (!may_be_gone).then(|| Phrase::new(&IS_THERE, fields! { channel: SESSION, since }))
             }
         }
     }
@@ -358,10 +395,14 @@ impl Refusal<'_, '_> {
         let limits = &self.story.host_limits;
         let is_kept = self.at.since(self.asked.at) < limits.client_retention;
         let clients = self.story.attached.len() + self.story.asked.len();
-        (self.asked.field("what").is_some_and(|what| OF_A_KNOWN_CLIENT.contains(&what))
-            && is_kept
-            && clients < limits.clients)
-            .then(|| Phrase::new(&KNOWN, ViolationFields::default()))
+        let is_known =
+            self.asked.field("what").is_some_and(|what| OF_A_KNOWN_CLIENT.contains(&what))
+                && is_kept
+                && clients < limits.clients;
+        if is_known {
+            self.judges();
+        }
+        is_known.then(|| Phrase::new(&KNOWN, ViolationFields::default()))
     }
 
     /// The time since which the user can have seen the state of a chat: a moment ago if no fault
@@ -507,12 +548,15 @@ fn no_limit() -> Phrase {
 /// before has an earlier reply. A host that keeps few outcomes, or forgot a client, refuses a
 /// repeated reply.
 fn refused_reply(story: &Story<'_>, call: &CallStory<'_>) -> Option<Violation> {
-    let [(at, host, Err(why))] = &call.replies[..] else { return None };
+    let [(at, host, reply)] = &call.replies[..] else { return None };
+    let reply: &Result<(), String> = reply;
     // Another user than the owner's replied to a call of a dead host that had the same name.
     if window(call.owner) != *host {
         return None;
     }
-    let ran = call.users.iter().any(|(_, _, what)| *what == Status::Running);
+    // A call runs after an accepted reply.
+    let before = |when: &Time| reply.is_err() || when < at;
+    let ran = call.users.iter().any(|(when, _, what)| *what == Status::Running && before(when));
     let waits = call.ready.is_some_and(|ready| ready < *at) && call.left > *at && !ran;
     let remembers = story.forgotten.is_empty()
         && story.host_limits.outcomes >= super::story::defaults().outcomes;
@@ -523,10 +567,14 @@ fn refused_reply(story: &Story<'_>, call: &CallStory<'_>) -> Option<Violation> {
             && asked.field("chat") == Some(call.chat)
             && (call.began..=*at).contains(&asked.at)
     };
-    let is_cancelled = why == TURN_IS_OVER && story.asked.values().any(cancels);
+    let is_over = reply.as_ref().is_err_and(|why| why == TURN_IS_OVER);
+    if !waits || !remembers || is_over && story.asked.values().any(cancels) {
+        return None;
+    }
+    story.cx.judges("refusals_are_true");
+    let why = reply.as_ref().err()?;
     let data = fields! { call: call.id, why };
-    (waits && remembers && !is_cancelled)
-        .then(|| Violation::new("refusals_are_true", call.turn, *at, &REPLY, data))
+    Some(Violation::new("refusals_are_true", call.turn, *at, &REPLY, data))
 }
 
 /// Detects that the host does not know a returning client that it accepted and did not forget. Its
@@ -550,6 +598,7 @@ fn refused_returns(story: &Story<'_>) -> Vec<Violation> {
                     own.max_by_key(|attached| attached.at)
                 });
                 let Some(accepted) = accepted else { continue };
+                story.cx.judges("refusals_are_true");
                 let since = accepted.at;
                 let forgot =
                     story.forgotten.iter().filter(|(client, _)| *client == accepted.client);

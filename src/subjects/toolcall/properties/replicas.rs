@@ -121,7 +121,8 @@ impl<'a> ReplicaCheck<'_, 'a> {
             return;
         };
         let Some(Some((truth, there))) = self.truth.get(channel).copied() else { return };
-        if known == truth || known == GONE {
+        let quiet = self.story.moment() * 2;
+        if known == GONE || at > self.story.until || at.since(here.max(there)) < quiet {
             return;
         }
         if second && !self.is_of_the_only_second(host, here, at) {
@@ -129,7 +130,11 @@ impl<'a> ReplicaCheck<'_, 'a> {
         }
         let since = here.max(there).max(self.connected_since(host, second, at).unwrap_or(at));
         let calm = self.story.calm_since(host, at).max(since);
-        if at.since(calm) >= self.story.moment() * 2 && at <= self.story.until {
+        if at.since(calm) < quiet {
+            return;
+        }
+        self.story.cx.judges("replicas_converge");
+        if known != truth {
             let kind = if second { &SECOND_DIFFERS } else { &WINDOW_DIFFERS };
             self.found.push(Violation::new(
                 "replicas_converge",
@@ -211,6 +216,9 @@ fn from_the_future(story: &Story<'_>) -> Vec<Violation> {
         }
         let Some(number) = last else { continue };
         for (window, cursor) in &mut seen {
+            if cursor.is_some() {
+                story.cx.judges("replay_is_used");
+            }
             if let Some(seen) = cursor.take_if(|seen| *seen > number) {
                 let data = fields! { seen, number };
                 found.push(Violation::new("replay_is_used", *window, at, &FROM_THE_FUTURE, data));
@@ -261,6 +269,11 @@ pub(super) fn replay_is_used(story: &Story<'_>) -> Vec<Violation> {
                         }
                     }
                     "toolcall.host.initialized" | "toolcall.host.replayed" => {
+                        let has_all = unheard.get(client).is_some_and(BTreeSet::is_empty);
+                        if *name == "toolcall.host.replayed" && has_all && !outdated.contains(&conn)
+                        {
+                            story.cx.judges("replay_is_used");
+                        }
                         conns.insert(conn, client);
                         arriving.remove(&conn);
                         if *name == "toolcall.host.initialized" {
@@ -275,6 +288,7 @@ pub(super) fn replay_is_used(story: &Story<'_>) -> Vec<Violation> {
                         arriving.remove(&conn);
                         let has_all = unheard.get(client).is_some_and(BTreeSet::is_empty);
                         if has_all && !outdated.contains(&conn) {
+                            story.cx.judges("replay_is_used");
                             let data = ViolationFields::default();
                             found.push(Violation::new(
                                 "replay_is_used",

@@ -106,6 +106,13 @@ impl<'a> Model<'_, 'a> {
         story.cx.servers.iter().any(|server| story.is_held(server, at.before(story.moment()), at))
     }
 
+    /// Counts a comparison, unless a fault excuses its result.
+    fn judges(&self, at: Time) {
+        if !self.is_held(at) {
+            self.story.cx.judges("states_are_true");
+        }
+    }
+
     fn died(&mut self) {
         self.default = DefaultChat::Unknown;
         self.sessions.clear();
@@ -132,17 +139,23 @@ impl<'a> Model<'_, 'a> {
                 SnapshotState::Session(session) => {
                     self.sessions.insert(channel, at);
                     self.held = Some(&**session).filter(|_| channel == SESSION).or(self.held);
+                    self.judges(at);
                     return self.session(channel, session, at);
                 }
-                SnapshotState::Chat(chat) => return untrue_chat(self.story, channel, chat, at),
+                SnapshotState::Chat(chat) => {
+                    self.judges(at);
+                    return untrue_chat(self.story, channel, chat, at);
+                }
                 _ => {}
             },
             OfChannel::Announced(summary) => {
+                self.judges(at);
                 let truth = json!({ "resource": channel, "provider": PROVIDER, "title": channel, "status": "idle" });
                 return (*summary != truth).then(|| wrong("an announcement", &summary.to_string()));
             }
             OfChannel::Lists { chats, stored: Some(stored) } => {
                 if let SnapshotState::Session(stored) = stored.state() {
+                    self.judges(at);
                     return self.stored(chats, stored);
                 }
             }
@@ -169,6 +182,7 @@ impl<'a> Model<'_, 'a> {
         if asks("create-session") && !self.story.deaths.is_empty() {
             return None; // a restarted host does not count the sessions that it has not restored
         }
+        self.judges(at);
         let own = self.sessions.values().filter(|noted| **noted == at).count();
         let providers: Vec<&str> = agents.iter().map(|agent| agent.provider.as_str()).collect();
         let counted = active_sessions.map_or("missing".to_owned(), |n| n.to_string());

@@ -37,9 +37,11 @@ pub(super) fn ended_is_stored(story: &Story<'_>) -> Vec<Violation> {
                     stored.insert(turn);
                 }
             }
-            EventKind::StreamEnded { stream, ending: Ending::Completed { .. } }
-                if !stored.contains(&*stream.0) =>
-            {
+            EventKind::StreamEnded { stream, ending: Ending::Completed { .. } } => {
+                story.cx.judges("ended_is_stored");
+                if stored.contains(&*stream.0) {
+                    continue;
+                }
                 let data = fields! { user: host(event) };
                 found.push(Violation::new("ended_is_stored", stream, event.at, &NOT_STORED, data));
             }
@@ -54,13 +56,12 @@ pub(super) fn ended_is_stored(story: &Story<'_>) -> Vec<Violation> {
 pub(super) fn entries_are_true(story: &Story<'_>) -> Vec<Violation> {
     let differs = judged(story.cx).filter_map(|event| match &event.what {
         EventKind::Observed { saw, .. } => match saw.downcast_ref() {
-            Some(OfChannel::EntryDiffers(chat)) => Some(Violation::new(
-                "entries_are_true",
-                chat.as_str(),
-                event.at,
-                &DIFFERS,
-                ViolationFields::default(),
-            )),
+            Some(OfChannel::EntryDiffers(chat)) => {
+                story.cx.judges("entries_are_true");
+                let data = ViolationFields::default();
+                let chat = chat.as_str();
+                Some(Violation::new("entries_are_true", chat, event.at, &DIFFERS, data))
+            }
             _ => None,
         },
         _ => None,
@@ -78,6 +79,7 @@ fn untrue_lists(story: &Story<'_>) -> Vec<Violation> {
     for event in judged(story.cx) {
         let EventKind::Observed { saw, .. } = &event.what else { continue };
         let Some(OfChannel::Lists { chats: listed, .. }) = saw.downcast_ref() else { continue };
+        story.cx.judges("entries_are_true");
         let (at, before) = (event.at, event.at.before(MS));
         let violation =
             |chat: &str, kind, data| Violation::new("entries_are_true", chat, at, kind, data);

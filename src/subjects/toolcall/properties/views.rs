@@ -40,6 +40,7 @@ pub(super) fn views_are_current(story: &Story<'_>) -> Vec<Violation> {
                 Some(OfChannel::Title(title)) => drop(confirmed.insert(host, (title, at))),
                 // A puppet names its turns as it likes.
                 Some(OfChannel::ShowsForeignTurn(turn)) if story.cx.plan.puppets.is_empty() => {
+                    story.cx.judges("views_are_current");
                     let (turn, channel) = (turn.as_str(), &*stream.0);
                     let data = fields! { host, turn };
                     found.push(Violation::new("views_are_current", channel, at, &OTHER_CHAT, data));
@@ -57,6 +58,7 @@ pub(super) fn views_are_current(story: &Story<'_>) -> Vec<Violation> {
                     Own::None if seen == at => continue,
                     Own::None => last.to_owned(),
                 };
+                story.cx.judges("views_are_current");
                 if *title != truth {
                     let data = fields! { title, truth };
                     found.push(Violation::new("views_are_current", *call, at, &OTHER_TITLE, data));

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::notes::SeenJob;
 use super::properties::violation;
-use super::story::{Job, Jobs};
+use super::story::Job;
 use crate::history::Time;
 use crate::property::Violation;
 use crate::property::violation::{fields, kinds};
@@ -21,12 +21,13 @@ kinds! {
 pub(in super::super) fn end_absorbs(story: &Story<'_>) -> Vec<Violation> {
     let jobs = &story.jobs;
     let all = jobs.jobs.values().filter(|job| job.damaged.is_none());
-    all.filter_map(|job| changed(jobs, job).or_else(|| has_phase(jobs, job))).collect()
+    all.filter_map(|job| changed(story, job).or_else(|| has_phase(story, job))).collect()
 }
 
 /// A job that is over has no phase.
-fn has_phase(jobs: &Jobs<'_>, job: &Job<'_>) -> Option<Violation> {
-    let mut over = jobs.sights(job).filter(|(_, seen)| seen.state.is_terminal());
+fn has_phase(story: &Story<'_>, job: &Job<'_>) -> Option<Violation> {
+    let over = story.jobs.sights(job).filter(|(_, seen)| seen.state.is_terminal());
+    let mut over = over.inspect(|_| story.cx.judges("end_absorbs"));
     over.find_map(|(look, seen)| {
         let phase = seen.shown["phase"].as_str()?.to_owned();
         let data = fields! { state: seen.state.as_str(), phase };
@@ -64,7 +65,8 @@ impl<'s> Ended<'s> {
     }
 }
 
-fn changed(jobs: &Jobs<'_>, job: &Job<'_>) -> Option<Violation> {
+fn changed(story: &Story<'_>, job: &Job<'_>) -> Option<Violation> {
+    let jobs = &story.jobs;
     let cancelled = job.cancels.iter().map(|(at, _)| Ended {
         at: *at,
         state: StateName::Cancelled,
@@ -89,7 +91,8 @@ fn changed(jobs: &Jobs<'_>, job: &Job<'_>) -> Option<Violation> {
     });
     ends.iter().find_map(|end| {
         let (known, before) = (end.at, end.state);
-        let mut later = jobs.sights(job).filter(|(look, _)| look.since > known);
+        let later = jobs.sights(job).filter(|(look, _)| look.since > known);
+        let mut later = later.inspect(|_| story.cx.judges("end_absorbs"));
         let is_other = |seen: &SeenJob| seen.state != before || !is_same(end, seen);
         let (look, after) = later.find(|(_, seen)| is_other(seen))?;
         Some(match after.state == before {

@@ -65,6 +65,7 @@ fn incomplete(story: &Story<'_>, job: &Job<'_>) -> Option<Violation> {
         return None;
     }
     let violation = |kind, data| Some(violation("log_is_complete", job, look.at, kind, data));
+    cx.judges("log_is_complete");
     let bytes = seen.log.iter().map(|line| line.len() + 1).sum::<usize>() as u64;
     let most = limits::jobs(&cx.plan.limits.over(LIMITS)).log_bytes as u64;
     if bytes > most {
@@ -75,6 +76,7 @@ fn incomplete(story: &Story<'_>, job: &Job<'_>) -> Option<Violation> {
     if !is_calm {
         return None;
     }
+    cx.judges("log_is_complete");
     let items = items(&setup, job);
     let parts = Parts::of(seen);
     if parts.missing > 0 && !comes_too_fast(story, job, &setup, items.len() as u64) {

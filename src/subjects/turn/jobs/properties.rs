@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use super::limits::{self, LIMITS};
 use super::notes::ProcessNote;
-use super::story::{Job, Jobs, Look, Wish};
+use super::story::{Job, Look, Wish};
 use crate::history::{Call, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Violation, ViolationFields, ViolationKind};
@@ -121,7 +121,9 @@ pub(in super::super) fn dead_is_over(story: &Story<'_>) -> Vec<Violation> {
         let ended = job.worker_ended()?.max(job.accepted?);
         let (look, seen) = jobs
             .sights(job)
-            .find(|(look, seen)| look.since > ended && !seen.state.is_terminal())?;
+            .filter(|(look, _)| look.since > ended)
+            .inspect(|_| story.cx.judges("dead_is_over"))
+            .find(|(_, seen)| !seen.state.is_terminal())?;
         let data = fields! { ended, state: seen.state.as_str() };
         Some(violation("dead_is_over", job, look.at, &STILL, data))
     });
@@ -129,7 +131,9 @@ pub(in super::super) fn dead_is_over(story: &Story<'_>) -> Vec<Violation> {
         let refused = job.refused.filter(|_| job.is_unstartable())?;
         let (look, seen) = jobs
             .sights(job)
-            .find(|(look, seen)| look.since > refused && !seen.state.is_terminal())?;
+            .filter(|(look, _)| look.since > refused)
+            .inspect(|_| story.cx.judges("dead_is_over"))
+            .find(|(_, seen)| !seen.state.is_terminal())?;
         let data = fields! { refused, state: seen.state.as_str() };
         Some(violation("dead_is_over", job, look.at, &NEVER_BEGAN, data))
     });
@@ -146,6 +150,11 @@ fn disturbed(story: &Story<'_>, job: &Job<'_>) -> Option<Violation> {
     let (cx, jobs) = (story.cx, &story.jobs);
     let (started, ..) = started(&job.notes)?;
     let held = started.since(job.asked);
+    let is_undisturbed = |at: Time| {
+        job.damaged.is_none_or(|damaged| damaged > at)
+            && jobs.disturbed_turn.is_none_or(|fault| fault > at)
+            && story.ended.iter().all(|ended| *ended > at)
+    };
     let is_alone = |at: Time| {
         let is_asked = story
             .interrupts
@@ -153,57 +162,63 @@ fn disturbed(story: &Story<'_>, job: &Job<'_>) -> Option<Violation> {
             .any(|(asked, on, turn)| *on == job.host && *turn == job.turn() && *asked <= at);
         let inference = turn::turn(&cx.plan.limits.over(turn::LIMITS)).inference;
         let has_inferred = job.final_answer().is_some_and(|answered| answered + inference <= at);
-        job.unwanted().is_none_or(|unwanted| unwanted > at)
-            && job.damaged.is_none_or(|damaged| damaged > at)
-            && jobs.disturbed_turn.is_none_or(|fault| fault > at)
+        is_undisturbed(at)
+            && job.unwanted().is_none_or(|unwanted| unwanted > at)
             && story.shutdowns.iter().all(|asked| *asked > at)
-            && story.ended.iter().all(|ended| *ended > at)
             && at < job.asked + deadline(cx, job.turn(), held)
             && too_much(&job.notes).is_none_or(|too_much| too_much > at)
             && !is_asked
             && !has_inferred
     };
     let has_subagents = setup::turn(cx.plan, job.turn()).subagents > 0;
-    if let Some(at) = job.interrupted()
-        && is_alone(at)
-        && !has_subagents
-        && !is_idle(cx, held, silent(&job.notes))
-    {
-        return Some(violation("job_is_undisturbed", job, at, &INTERRUPTED, fields! {}));
+    if let Some(at) = job.interrupted().filter(|at| !has_subagents && is_undisturbed(*at)) {
+        cx.judges("job_is_undisturbed");
+        if is_alone(at) && !is_idle(cx, held, silent(&job.notes)) {
+            return Some(violation("job_is_undisturbed", job, at, &INTERRUPTED, fields! {}));
+        }
     }
     let reported = job.completed()?;
     let ended = job.worker_ended()?;
     // Nothing names the thread of a detached review but the answer to its start.
     job.named().filter(|named| *named <= ended)?;
     let idle = turn::turn(&cx.plan.limits.over(turn::LIMITS)).idle;
-    let mut sights = jobs.sights(job);
-    let (look, seen) =
-        sights.find(|(look, seen)| look.since > ended && seen.state != StateName::Completed)?;
+    if !is_alone(ended) || reported + news(cx) >= started + idle {
+        return None;
+    }
+    let (look, seen) = jobs
+        .sights(job)
+        .filter(|(look, _)| look.since > ended)
+        .inspect(|_| cx.judges("job_is_undisturbed"))
+        .find(|(_, seen)| seen.state != StateName::Completed)?;
     let data = fields! { reported, state: seen.state.as_str() };
-    (is_alone(ended) && reported + news(cx) < started + idle)
-        .then(|| violation("job_is_undisturbed", job, look.at, &NOT_COMPLETED, data))
+    Some(violation("job_is_undisturbed", job, look.at, &NOT_COMPLETED, data))
 }
 
 pub(in super::super) fn no_job_is_lost(story: &Story<'_>) -> Vec<Violation> {
     let jobs = &story.jobs;
     let lost = jobs.jobs.values().filter_map(|job| {
         let was_active = |at: &Time| is_queued(job, *at) || is_active(story, job, *at);
-        if let Some(at) = jobs.pruned(job).filter(was_active) {
+        let pruned = jobs.pruned(job).inspect(|_| story.cx.judges("no_job_is_lost"));
+        if let Some(at) = pruned.filter(was_active) {
             return Some(violation("no_job_is_lost", job, at, &PRUNED, fields! {}));
         }
         jobs.looks.iter().filter(|look| look.host == job.host).find_map(|look| {
-            if look.saw.not_found.contains(&job.call) && is_active(story, job, look.at) {
-                return Some(violation("no_job_is_lost", job, look.at, &NOT_FOUND, fields! {}));
+            if look.saw.not_found.contains(&job.call) {
+                story.cx.judges("no_job_is_lost");
+                if is_active(story, job, look.at) {
+                    return Some(violation("no_job_is_lost", job, look.at, &NOT_FOUND, fields! {}));
+                }
             }
             let is_there = look.saw.jobs.iter().any(|seen| seen.call == job.call);
-            let is_lost = look.saw.all && !is_there && must_be_there(story, job, look);
+            let is_lost = look.saw.all && must_be_there(story, job, look) && !is_there;
             is_lost.then(|| violation("no_job_is_lost", job, look.at, &LOST, fields! {}))
         })
     });
     lost.collect()
 }
 
-/// Whether a look has to show a job: it was recorded before, and could not be pruned.
+/// Whether a look has to show a job: it was recorded before, and could not be pruned. Each such look is a case, and
+/// each that has to name a damaged record.
 fn must_be_there(story: &Story<'_>, job: &Job<'_>, look: &Look<'_>) -> bool {
     if job.accepted.is_none_or(|accepted| accepted >= look.since) {
         return false;
@@ -218,12 +233,20 @@ fn must_be_there(story: &Story<'_>, job: &Job<'_>, look: &Look<'_>) -> bool {
         let damaged = damaged.filter(|other| !is_gone(other));
         let damaged = damaged.filter(|other| other.damaged.is_some_and(|at| at < look.since));
         let is_calm = story.first_fault.is_none_or(|fault| fault > look.at);
-        return is_calm && damaged.count() > look.saw.broken.len();
+        if !is_calm {
+            return false;
+        }
+        story.cx.judges("no_job_is_lost");
+        return damaged.count() > look.saw.broken.len();
     }
     let kept = limits::jobs(&story.cx.plan.limits.over(LIMITS)).kept;
     let on = story.jobs.jobs.values().filter(|other| other.host == job.host);
     let asked = on.filter(|other| other.asked <= look.at).count();
-    asked <= kept || is_active(story, job, look.at)
+    let must_be = asked <= kept || is_active(story, job, look.at);
+    if must_be {
+        story.cx.judges("no_job_is_lost");
+    }
+    must_be
 }
 
 /// Whether a job certainly waits for its worker, which begins later.
@@ -248,6 +271,7 @@ pub(in super::super) fn cancel_is_asked(story: &Story<'_>) -> Vec<Violation> {
     let unasked = jobs.jobs.values().filter_map(|job| {
         let mut sights = jobs.sights(job);
         let (look, _) = sights.find(|(_, seen)| seen.state == StateName::Cancelled)?;
+        story.cx.judges("cancel_is_asked");
         let asked = [job.cancelled, job.session_ended, job.stopped].into_iter().flatten().min();
         let is_unasked = asked.is_none_or(|asked| asked > look.at);
         is_unasked.then(|| violation("cancel_is_asked", job, look.at, &UNASKED, fields! {}))
@@ -260,6 +284,7 @@ pub(in super::super) fn job_end_is_true(story: &Story<'_>) -> Vec<Violation> {
     let untrue = jobs.jobs.values().filter_map(|job| {
         let mut sights = jobs.sights(job);
         let (look, seen) = sights.find(|(_, seen)| seen.state == StateName::Completed)?;
+        cx.judges("job_end_is_true");
         let evidence = job.completed().into_iter().chain(job.final_answer()).min();
         if evidence.is_none_or(|evidence| evidence > look.at) {
             return Some(violation("job_end_is_true", job, look.at, &UNTRUE, fields! {}));
@@ -294,8 +319,12 @@ fn not_cancelled(story: &Story<'_>, job: &Job<'_>) -> Option<Violation> {
         && jobs.disturbed_turn.is_none_or(|fault| fault > ended)
         && story.shutdowns.iter().all(|asked| *asked > ended)
         && story.ended.iter().all(|over| *over > ended);
+    if !ran || !is_alone {
+        return None;
+    }
+    cx.judges("job_end_is_true");
     let data = fields! { stopped, state: seen.state.as_str() };
-    (ran && is_alone && seen.state != StateName::Cancelled)
+    (seen.state != StateName::Cancelled)
         .then(|| violation("job_end_is_true", job, look.at, &NOT_CANCELLED, data))
 }
 
@@ -304,12 +333,18 @@ pub(in super::super) fn cancel_interrupts(story: &Story<'_>) -> Vec<Violation> {
     let mut all = Vec::new();
     for job in jobs.jobs.values() {
         for (at, cancel) in &job.cancels {
-            if cancel.had_thread && !cancel.interrupts {
-                let kind = &NOT_INTERRUPTED;
-                all.push(violation("cancel_interrupts", job, *at, kind, fields! {}));
+            if cancel.had_thread {
+                story.cx.judges("cancel_interrupts");
+                if !cancel.interrupts {
+                    let kind = &NOT_INTERRUPTED;
+                    all.push(violation("cancel_interrupts", job, *at, kind, fields! {}));
+                }
             }
-            if cancel.killed && story.is_calm_until(*at) && may_end(story, job) {
-                all.push(violation("cancel_interrupts", job, *at, &KILLED, fields! {}));
+            if story.is_calm_until(*at) && may_end(story, job) {
+                story.cx.judges("cancel_interrupts");
+                if cancel.killed {
+                    all.push(violation("cancel_interrupts", job, *at, &KILLED, fields! {}));
+                }
             }
         }
     }
@@ -338,7 +373,7 @@ pub(in super::super) fn cancels_reach_all(story: &Story<'_>) -> Vec<Violation> {
     let jobs = &story.jobs;
     let mut all = Vec::new();
     for wish in jobs.wishes.values() {
-        all.extend(jobs.jobs.values().filter_map(|job| spared(jobs, wish, job)));
+        all.extend(jobs.jobs.values().filter_map(|job| spared(story, wish, job)));
     }
     all
 }
@@ -346,7 +381,8 @@ pub(in super::super) fn cancels_reach_all(story: &Story<'_>) -> Vec<Violation> {
 /// A job that was recorded before a user ended all jobs of its session or turn, and is active after that. The
 /// state of a job never leaves its end, so no fault excuses it. The end of a session says if it could not
 /// cancel a job. A cancel does not say that: another process may hold the lock for too long.
-fn spared(jobs: &Jobs<'_>, wish: &Wish<'_>, job: &Job<'_>) -> Option<Violation> {
+fn spared(story: &Story<'_>, wish: &Wish<'_>, job: &Job<'_>) -> Option<Violation> {
+    let jobs = &story.jobs;
     let done = wish.done?;
     let is_meant = match wish.session {
         Some(session) => job.session() == Some(session),
@@ -360,7 +396,8 @@ fn spared(jobs: &Jobs<'_>, wish: &Wish<'_>, job: &Job<'_>) -> Option<Violation> 
     if job.host != wish.host || !is_meant || !was_there || job.damaged.is_some() {
         return None;
     }
-    let mut later = jobs.sights(job).filter(|(look, _)| look.since > done);
+    let later = jobs.sights(job).filter(|(look, _)| look.since > done);
+    let mut later = later.inspect(|_| story.cx.judges("cancels_reach_all"));
     let (look, seen) = later.find(|(_, seen)| !seen.state.is_terminal())?;
     let data = fields! { done, state: seen.state.as_str() };
     Some(violation("cancels_reach_all", job, look.at, &ACTIVE, data))
@@ -382,13 +419,18 @@ pub(in super::super) fn ended_job_stops(story: &Story<'_>) -> Vec<Violation> {
         let bound = refused.map_or(bound, |refused| bound.max(refused));
         let is_calm = jobs.disturbed.is_none_or(|fault| fault > bound)
             && story.shutdowns.iter().all(|shutdown| *shutdown > bound);
-        let is_over =
-            job.over().is_some_and(|over| over <= bound) || waits_too_long(cx, job.turn());
+        let was_over = job.over().is_some_and(|over| over <= ended);
         // A command that cannot read the record cannot end the job.
         let is_found = job.damaged.is_none_or(|at| at > bound) || !job.cancels.is_empty();
+        let is_judged =
+            is_calm && is_found && !was_over && !waits_too_long(cx, job.turn()) && bound < until;
+        if !is_judged {
+            return None;
+        }
+        cx.judges("ended_job_stops");
+        let is_over = job.over().is_some_and(|over| over <= bound);
         let data = fields! { ended };
-        (is_calm && is_found && !is_over && bound < until)
-            .then(|| violation("ended_job_stops", job, bound, &RUNS_ON, data))
+        (!is_over).then(|| violation("ended_job_stops", job, bound, &RUNS_ON, data))
     });
     runs.chain(jobs.jobs.values().filter_map(|job| outlives(story, job))).collect()
 }
@@ -410,10 +452,13 @@ fn outlives(story: &Story<'_>, job: &Job<'_>) -> Option<Violation> {
         .filter(|wish| wish.host == job.host && wish.signalled.iter().any(|to| is_worker(to)));
     let done = cancels.chain(wishes.filter_map(|wish| wish.done)).min()?;
     let bound = done + DIES;
+    if bound >= Time::from(story.cx.plan.horizon) {
+        return None;
+    }
+    story.cx.judges("ended_job_stops");
     let lives = worker.ended.is_none_or(|ended| ended > bound);
     let data = fields! { done };
-    (lives && bound < Time::from(story.cx.plan.horizon))
-        .then(|| violation("ended_job_stops", job, bound, &LIVES_ON, data))
+    lives.then(|| violation("ended_job_stops", job, bound, &LIVES_ON, data))
 }
 
 pub(in super::super) fn no_stranger_is_signalled(story: &Story<'_>) -> Vec<Violation> {
@@ -423,10 +468,12 @@ pub(in super::super) fn no_stranger_is_signalled(story: &Story<'_>) -> Vec<Viola
     };
     let mut strangers = Vec::new();
     for job in jobs.jobs.values() {
-        let others = job.signals.iter().filter(|(_, signalled)| !is_worker(job, &signalled.to));
+        let all = job.signals.iter().inspect(|_| story.cx.judges("no_stranger_is_signalled"));
+        let others = all.filter(|(_, signalled)| !is_worker(job, &signalled.to));
         strangers.extend(others.copied());
     }
     for (at, on, signalled) in &jobs.signals {
+        story.cx.judges("no_stranger_is_signalled");
         let mut own = jobs.jobs.values().filter(|job| job.host == *on);
         if !own.any(|job| job.session_ended.is_some() && is_worker(job, &signalled.to)) {
             strangers.push((*at, signalled));
@@ -450,8 +497,10 @@ pub(in super::super) fn job_waits_are_true(story: &Story<'_>) -> Vec<Violation> 
     let lock = limits::jobs(&story.cx.plan.limits.over(LIMITS)).lock;
     let untrue = jobs.jobs.values().filter_map(|job| {
         let waits = jobs.sights(job).filter_map(|(look, seen)| Some((look, seen, look.wait?)));
-        waits.filter(|(look, ..)| story.runs_between(look.host, look.since, look.at)).find_map(
-            |(look, seen, wait)| {
+        waits
+            .filter(|(look, ..)| story.runs_between(look.host, look.since, look.at))
+            .inspect(|_| story.cx.judges("job_waits_are_true"))
+            .find_map(|(look, seen, wait)| {
                 let took = look.at.since(look.since);
                 let (since, waited) = (look.since, Time::from(wait));
                 if took < wait && !seen.state.is_terminal() {
@@ -461,8 +510,7 @@ pub(in super::super) fn job_waits_are_true(story: &Story<'_>) -> Vec<Violation> 
                 let data = fields! { wait: waited, since };
                 (took > wait + lock * 2 + LOOKS)
                     .then(|| violation("job_waits_are_true", job, look.at, &TOO_LONG, data))
-            },
-        )
+            })
     });
     untrue.collect()
 }
@@ -472,23 +520,25 @@ pub(in super::super) fn old_jobs_are_pruned(story: &Story<'_>) -> Vec<Violation>
     let all = story.jobs.looks.iter().filter(|look| look.saw.all);
     let too_many = all.filter_map(|look| too_many(story, look, kept));
     let jobs = &story.jobs;
-    too_many.chain(jobs.jobs.values().filter_map(|job| pruned_before(jobs, job))).collect()
+    too_many.chain(jobs.jobs.values().filter_map(|job| pruned_before(story, job))).collect()
 }
 
 /// A job that was pruned although another one, which ended before it, kept its record.
-fn pruned_before(jobs: &Jobs<'_>, job: &Job<'_>) -> Option<Violation> {
+fn pruned_before(story: &Story<'_>, job: &Job<'_>) -> Option<Violation> {
+    let jobs = &story.jobs;
     let at = jobs.pruned(job)?;
     let active = jobs.sights(job).filter(|(_, seen)| !seen.state.is_terminal());
     let active = active.map(|(look, _)| look.since).max()?;
     let others = jobs.jobs.values().filter(|other| {
         other.call != job.call && other.host == job.host && other.damaged.is_none()
     });
-    let mut older = others.filter(|other| {
+    let older = others.filter(|other| {
         let over = jobs.sights(other).find(|(_, seen)| seen.state.is_terminal());
         over.is_some_and(|(look, _)| look.at < active)
-            && jobs.sights(other).any(|(look, _)| look.since > at)
     });
-    let other = older.next()?.call.to_string();
+    let mut older = older.inspect(|_| story.cx.judges("old_jobs_are_pruned"));
+    let is_kept = |other: &&Job<'_>| jobs.sights(other).any(|(look, _)| look.since > at);
+    let other = older.find(is_kept)?.call.to_string();
     Some(violation("old_jobs_are_pruned", job, at, &NEWER, fields! { other }))
 }
 
@@ -496,6 +546,9 @@ fn pruned_before(jobs: &Jobs<'_>, job: &Job<'_>) -> Option<Violation> {
 fn too_many(story: &Story<'_>, look: &Look<'_>, kept: usize) -> Option<Violation> {
     let jobs = &story.jobs;
     let own = || jobs.jobs.values().filter(|job| job.host == look.host);
+    if own().count() <= kept {
+        return None;
+    }
     // Each new job prunes the old ones.
     let recorded = own().filter(|job| job.accepted.is_some_and(|at| at < look.since));
     let newest = recorded.map(|job| job.asked).max()?;
@@ -504,9 +557,12 @@ fn too_many(story: &Story<'_>, look: &Look<'_>, kept: usize) -> Option<Violation
         sights.any(|(earlier, seen)| earlier.at < newest && seen.state.is_terminal())
     };
     let seen = |job: &&Job<'_>| look.saw.jobs.iter().any(|seen| seen.call == job.call);
-    let count = own().filter(seen).filter(|job| job.damaged.is_none() && was_over(job)).count();
-    let is_judged = story.runs_between(look.host, newest, look.at);
+    let over: Vec<_> = own().filter(|job| job.damaged.is_none() && was_over(job)).collect();
+    if over.len() <= kept || !story.runs_between(look.host, newest, look.at) {
+        return None;
+    }
+    story.cx.judges("old_jobs_are_pruned");
+    let count = over.into_iter().filter(seen).count();
     let data = fields! { count: count as u64, on: look.host.to_owned(), kept: kept as u64 };
-    (count > kept && is_judged)
-        .then(|| Violation::new("old_jobs_are_pruned", Call::NONE, look.at, &KEPT, data))
+    (count > kept).then(|| Violation::new("old_jobs_are_pruned", Call::NONE, look.at, &KEPT, data))
 }

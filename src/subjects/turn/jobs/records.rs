@@ -40,6 +40,7 @@ pub(in super::super) fn record_is_true(story: &Story<'_>) -> Vec<Violation> {
 }
 
 fn untrue(story: &Story<'_>, job: &Job<'_>, look: &Look<'_>, seen: &SeenJob) -> Option<Violation> {
+    story.cx.judges("record_is_true");
     let violation = |kind, data| Some(violation("record_is_true", job, look.at, kind, data));
     let state = seen.state.as_str();
     let status = match seen.state {
@@ -147,6 +148,7 @@ fn has_true_times(job: &Job<'_>, look: &Look<'_>, seen: &SeenJob) -> bool {
 fn wrong_exit(story: &Story<'_>, job: &Job<'_>) -> Option<Violation> {
     let worker = job.worker.as_ref()?;
     let (at, exit) = (worker.ended?, worker.exit?);
+    story.cx.judges("record_is_true");
     let status = exit.to_string();
     let violation = |at, kind, data| Some(violation("record_is_true", job, at, kind, data));
     if exit == CANCELLED && job.unwanted().is_none_or(|unwanted| unwanted > at) {

@@ -6,8 +6,9 @@ use crate::history::{Answer, Call};
 use crate::property::Violation;
 use crate::property::violation::{fields, kinds};
 use crate::subjects::turn::limits::{self, LIMITS};
+use crate::subjects::turn::notes::TurnNote;
 use crate::subjects::turn::setup::{self, Initialize, Start, Threads};
-use crate::subjects::turn::story::Story;
+use crate::subjects::turn::story::{Run, Story};
 
 kinds! {
     pub(in super::super) BUSY_IS_TRUE;
@@ -40,6 +41,7 @@ pub(in super::super) fn busy_is_true(story: &Story<'_>) -> Vec<Violation> {
         if !is_busy(&why.to_string()) {
             return None;
         }
+        cx.judges("busy_is_true");
         let violation = |kind, data| Some(Violation::new("busy_is_true", run.call, at, kind, data));
         // A client that has a thread at the broker keeps its admission for its turn, unless the
         // app-server refuses the turn.
@@ -67,13 +69,17 @@ pub(in super::super) fn busy_is_true(story: &Story<'_>) -> Vec<Violation> {
         let is_idle = !is_in_use(story, run, run.asked, at);
         is_idle.then(|| violation(&IDLE, fields! {})).flatten()
     });
-    let interrupts = story.refused_interrupts.iter().filter(|(_, _, why)| is_busy(why));
+    let interrupts = story.refused_interrupts.iter().inspect(|_| cx.judges("busy_is_true"));
     let interrupts = interrupts
+        .filter(|(_, _, why)| is_busy(why))
         .map(|(call, at, _)| Violation::new("busy_is_true", *call, *at, &INTERRUPT, fields! {}));
     wrong.chain(interrupts).collect()
 }
 
 pub(in super::super) fn one_broker_serves(story: &Story<'_>) -> Vec<Violation> {
+    // Only a second broker is recorded as such, so each command is a case that can start one.
+    let starters = story.runs.iter().filter(|run| may_start_a_second(story, run));
+    starters.for_each(|_| story.cx.judges("one_broker_serves"));
     let second = story.second_brokers.iter().map(|(at, on)| {
         let data = fields! { on: (*on).to_owned() };
         Violation::new("one_broker_serves", Call::NONE, *at, &SECOND, data)
@@ -81,8 +87,27 @@ pub(in super::super) fn one_broker_serves(story: &Story<'_>) -> Vec<Violation> {
     second.collect()
 }
 
+/// Whether a broker serves the machine of a command already, or an earlier command may start one beside it.
+fn may_start_a_second(story: &Story<'_>, run: &Run<'_>) -> bool {
+    let is_workspace = |run: &Run<'_>| run.route() == "workspace";
+    let mut served = story.served.iter().filter(|served| served.on == run.host);
+    let mut earlier = story
+        .runs
+        .iter()
+        .filter(|other| other.call < run.call && other.host == run.host && is_workspace(other));
+    is_workspace(run)
+        && (served.any(|served| {
+            served.began <= run.asked && served.ended.is_none_or(|ended| ended > run.asked)
+        }) || earlier.any(|other| other.answer.is_none_or(|(at, _)| at >= run.asked)))
+}
+
 pub(in super::super) fn account_is_own(story: &Story<'_>) -> Vec<Violation> {
     let others = story.runs.iter().filter_map(|run| {
+        run.account()?;
+        let is_known = run.notes.iter().any(|(_, note)| matches!(note, TurnNote::Account(_)));
+        if is_known {
+            story.cx.judges("account_is_own");
+        }
         let (at, own, other) = run.other_account()?;
         let data = fields! { own: own.to_owned(), other: other.to_owned() };
         Some(Violation::new("account_is_own", run.call, at, &OTHER_ACCOUNT, data))
@@ -93,7 +118,7 @@ pub(in super::super) fn account_is_own(story: &Story<'_>) -> Vec<Violation> {
 pub(in super::super) fn fallback_is_taken(story: &Story<'_>) -> Vec<Violation> {
     let cx = story.cx;
     let wrong = story.runs.iter().filter_map(|run| {
-        let (at, Answer::Refused(why)) = run.answer? else { return None };
+        let (at, answer) = run.answer?;
         let was_ready = story.initialized.is_some_and(|initialized| initialized <= at);
         let own = setup::app_server(cx.plan, run.host);
         let request = limits::connection(&cx.plan.limits.over(LIMITS)).request;
@@ -107,17 +132,25 @@ pub(in super::super) fn fallback_is_taken(story: &Story<'_>) -> Vec<Violation> {
         if !can_run || !story.is_calm_until(at) {
             return None;
         }
-        let violation =
-            |kind| Some(Violation::new("fallback_is_taken", run.call, at, kind, fields! {}));
         // A client that has a thread at the broker stays there.
         let resumes = run.operation.fields.get("resume").and_then(|is| is.as_bool());
-        let is_free =
-            run.thread().is_none() && run.operation.verb == "task" && resumes != Some(true);
-        match was_ready {
-            false => violation(&NOT_READY),
-            true if is_free && is_busy(&why.to_string()) => violation(&BUSY),
-            true => None,
-        }
+        let is_new = run.operation.verb == "task" && resumes != Some(true);
+        let is_free = run.thread().is_none() && is_new;
+        let (is_refused, was_busy) = match answer {
+            Answer::Refused(why) => (true, is_busy(&why.to_string())),
+            _ => (false, false),
+        };
+        // A command that took the fallback would have failed without it.
+        let started = run.started();
+        let took = started.is_some_and(|(_, turn, _)| !turn.starts_with("turn-broker-"));
+        let (kind, is_wrong) = match was_ready {
+            false => (&NOT_READY, is_refused),
+            true if is_free && was_busy => (&BUSY, true),
+            true if is_new && took && !is_refused => (&BUSY, false),
+            true => return None,
+        };
+        cx.judges("fallback_is_taken");
+        is_wrong.then(|| Violation::new("fallback_is_taken", run.call, at, kind, fields! {}))
     });
     wrong.collect()
 }

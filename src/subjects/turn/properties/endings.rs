@@ -64,24 +64,30 @@ pub(in super::super) fn abandoned_is_interrupted(story: &Story<'_>) -> Vec<Viola
         let waits_too_long = waits_too_long(cx, run.turn());
         // The app-server takes no interrupt before the turn begins.
         let begins = named + setup::turn(cx.plan, run.turn()).waits();
-        let is_over = |at| {
-            waits_too_long || run.gone().is_some_and(|over| over <= at) || run.left().is_some()
-        };
+        let is_exempt = waits_too_long || run.left().is_some();
+        let is_over = |at: Time| run.gone().is_some_and(|over| over <= at);
         if let Some(gone) = run.abandoned {
             let bound = gone.max(begins) + LEARNS + news(cx);
             let bound = refused(cx, run).map_or(bound, |refused| bound.max(refused));
             // The crash that ended the client may be the first fault.
             let is_calm = story.first_fault.is_none_or(|fault| fault == gone || fault > bound)
                 && story.first_other_fault.is_none_or(|fault| fault > bound);
-            if is_calm && !is_over(bound) && bound < until {
-                return violation(bound, &RUNS_ON, fields! { gone });
+            if is_calm && !is_exempt && !is_over(gone) && bound < until {
+                cx.judges("abandoned_is_interrupted");
+                if !is_over(bound) {
+                    return violation(bound, &RUNS_ON, fields! { gone });
+                }
             }
         }
         if let Some(cancelled) = run.cancelled {
             let bound = cancelled.max(begins) + LEARNS + news(cx);
             let bound = refused(cx, run).map_or(bound, |refused| bound.max(refused));
-            if story.is_calm_until(bound) && !is_over(bound) && bound < until {
-                return violation(bound, &CANCELLED_RUNS_ON, fields! { cancelled });
+            let is_calm = story.is_calm_until(bound);
+            if is_calm && !is_exempt && !is_over(cancelled) && bound < until {
+                cx.judges("abandoned_is_interrupted");
+                if !is_over(bound) {
+                    return violation(bound, &CANCELLED_RUNS_ON, fields! { cancelled });
+                }
             }
         }
         let (at, outcome) = run.outcome()?;
@@ -92,15 +98,19 @@ pub(in super::super) fn abandoned_is_interrupted(story: &Story<'_>) -> Vec<Viola
             SeenVerdict::Interrupted => run.cancelled.is_some(),
             SeenVerdict::Completed => false,
         };
-        let is_given_up = own_verdict
-            && !waits_too_long
-            && knew
-            && run.asked_to_interrupt().is_none_or(|asked| asked > decided)
-            && run.reported().is_none_or(|(reported, _)| reported > decided)
-            && !is_over(decided)
-            && !interrupts_before_its_start(story, run, decided);
+        // The interrupt may be why the turn is over by then.
+        let is_interrupted = run.asked_to_interrupt().is_some_and(|asked| asked <= decided);
+        let runs_on = || {
+            run.reported().is_none_or(|(reported, _)| reported > decided)
+                && !is_over(decided)
+                && !interrupts_its_thread(story, run, decided)
+        };
+        if !own_verdict || is_exempt || !knew || !(is_interrupted || runs_on()) {
+            return None;
+        }
+        cx.judges("abandoned_is_interrupted");
         let seen = seen(&outcome.verdict);
-        is_given_up.then(|| violation(at, &GIVEN_UP, fields! { seen })).flatten()
+        (!is_interrupted).then(|| violation(at, &GIVEN_UP, fields! { seen })).flatten()
     });
     let begun = story.runs.iter().filter_map(|run| begun_alone(story, run));
     wrong
@@ -110,10 +120,11 @@ pub(in super::super) fn abandoned_is_interrupted(story: &Story<'_>) -> Vec<Viola
 }
 
 /// Whether the app-server got an interrupt of whatever runs on the thread of a command after its client had given
-/// up, and before it got the start. The broker holds a start back while an abandoned turn may run on the thread, but
-/// it passes interrupts at once. A client sends one interrupt, and the broker interrupts the turn when it has gone.
-/// The app-server cannot tell such an interrupt from those that the broker sends for the abandoned turn.
-fn interrupts_before_its_start(story: &Story<'_>, run: &Run<'_>, decided: Time) -> bool {
+/// up. The broker holds a start back while an abandoned turn may run on the thread, but it passes interrupts at once.
+/// So the interrupt may come before the start, or hit the abandoned turn. A client sends one interrupt, and the
+/// broker interrupts the turn when it has gone. The app-server cannot tell such an interrupt from those that the
+/// broker sends for the abandoned turn.
+fn interrupts_its_thread(story: &Story<'_>, run: &Run<'_>, decided: Time) -> bool {
     let Some((began, _, thread)) = run.started() else { return false };
     let interrupt = limits::turn(&story.cx.plan.limits.over(LIMITS)).interrupt;
     // Its client waits for the answer to the interrupt, but not longer than this.
@@ -123,7 +134,7 @@ fn interrupts_before_its_start(story: &Story<'_>, run: &Run<'_>, decided: Time) 
     let on_thread = format!("\"threadId\":\"{thread}\"");
     story.got.iter().any(|(at, _, got)| {
         let line = got.line();
-        (sent..=got_start).contains(at)
+        (sent..=got_start.max(decided)).contains(at)
             && line.contains(method::TURN_INTERRUPT)
             && line.contains(&on_thread)
             && line.contains("\"turnId\":\"\"")
@@ -152,12 +163,17 @@ fn begun_alone(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
         && is_owned
         && is_calm
         && bound < Time::from(cx.plan.horizon);
-    let is_over = run.gone().is_some_and(|over| over <= bound) || run.left().is_some();
+    let is_over = run.gone().is_some_and(|over| over <= bound);
     let is_asked = run.notes.iter().any(|(at, note)| {
         let asks = matches!(note, TurnNote::Interrupted | TurnNote::InterruptRefused);
         asks && (began..=bound).contains(at)
     });
-    (is_judged && !is_over && !is_asked).then(|| {
+    // The interrupt may be why the turn is over by then.
+    if !is_judged || run.left().is_some() || is_over && !is_asked {
+        return None;
+    }
+    cx.judges("abandoned_is_interrupted");
+    (!is_asked).then(|| {
         let data = fields! { gone, began };
         Violation::new("abandoned_is_interrupted", run.call, bound, &BEGUN, data)
     })
@@ -198,7 +214,6 @@ fn left_subagent(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
         && is_known
         && was_prompt
         && was_in_time
-        && run.rests().is_none_or(|rests| rests > bound)
         && story.ended.iter().all(|ended| *ended > bound)
         && story.is_calm_until(bound)
         && bound < until;
@@ -208,7 +223,13 @@ fn left_subagent(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
         let line = got.line();
         *at <= bound && line.contains(method::TURN_INTERRUPT) && line.contains(&named)
     });
-    (is_judged && !is_interrupted).then(|| {
+    // The interrupt may be why the subagent rests by then.
+    let works = run.rests().is_none_or(|rests| rests > bound);
+    if !is_judged || !(is_interrupted || works) {
+        return None;
+    }
+    cx.judges("abandoned_is_interrupted");
+    (!is_interrupted).then(|| {
         let data = fields! { gone, thread, since };
         Violation::new("abandoned_is_interrupted", run.call, bound, &SUBAGENT, data)
     })
@@ -228,8 +249,11 @@ pub(in super::super) fn ending_is_prompt(story: &Story<'_>) -> Vec<Violation> {
         let (over, allowed) = done(story, run)?;
         let bound = over + allowed + news(cx) * 2;
         let in_time = run.answer.is_some_and(|(at, _)| at <= bound);
-        let is_open = run.abandoned.is_none() && !in_time;
-        (is_open && bound < until && story.is_calm_until(bound)).then(|| {
+        if run.abandoned.is_some() || bound >= until || !story.is_calm_until(bound) {
+            return None;
+        }
+        cx.judges("ending_is_prompt");
+        (!in_time).then(|| {
             let data = fields! { over };
             Violation::new("ending_is_prompt", run.call, bound, &LATE, data)
         })
@@ -257,14 +281,17 @@ fn too_long(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
     let bound = started + most + waits;
     let in_time = run.answer.is_some_and(|(at, _)| at <= bound);
     let runs = |on: &str| story.runs_between(on, run.asked.before(BEFORE), bound);
-    let is_late = was_prompt
-        && !in_time
+    let is_judged = was_prompt
         && run.abandoned.is_none()
         && runs(run.host)
         && runs(BROKER)
         && bound < Time::from(cx.plan.horizon);
+    if !is_judged {
+        return None;
+    }
+    cx.judges("ending_is_prompt");
     let data = fields! { started };
-    is_late.then(|| Violation::new("ending_is_prompt", run.call, bound, &TOO_LONG, data))
+    (!in_time).then(|| Violation::new("ending_is_prompt", run.call, bound, &TOO_LONG, data))
 }
 
 /// Returns when the app-server was done with a turn, and how long the client may then take. A refused
@@ -349,16 +376,25 @@ pub(in super::super) fn exit_is_true(story: &Story<'_>) -> Vec<Violation> {
     let (broker, connection) = (limits::broker(&set), limits::connection(&set));
     let ends = broker.shutdown + connection.close + connection.terminate * 2 + broker.linger * 2;
     let zeros = || story.exits.iter().filter(|(_, status)| *status == 0).map(|(at, _)| *at);
-    let unasked = zeros().filter(|exit| !story.shutdowns.iter().any(|asked| asked <= exit));
-    let unasked =
-        unasked.map(|exit| Violation::new("exit_is_true", Call::NONE, exit, &UNASKED, fields! {}));
+    let unasked = story
+        .exits
+        .iter()
+        .filter(|(exit, _)| !story.shutdowns.iter().any(|asked| asked <= exit))
+        .inspect(|_| cx.judges("exit_is_true"))
+        .filter(|(_, status)| *status == 0);
+    let unasked = unasked
+        .map(|(exit, _)| Violation::new("exit_is_true", Call::NONE, *exit, &UNASKED, fields! {}));
     let crashed = story.accepted.iter().filter_map(|&(asked, answered)| {
         let bound = answered + ends + Duration::from_secs(1);
         let is_alive = story.broker_died.is_none_or(|died| died > bound);
         let has_ended = zeros().any(|exit| asked <= exit && exit <= bound);
         // A host that does not run cannot exit in time.
         let is_held = story.first_host_fault.is_some_and(|fault| fault <= bound);
-        (is_alive && !has_ended && !is_held && bound < until)
+        if !is_alive || is_held || bound >= until {
+            return None;
+        }
+        cx.judges("exit_is_true");
+        (!has_ended)
             .then(|| Violation::new("exit_is_true", Call::NONE, bound, &CRASHED, fields! { asked }))
     });
     unasked.chain(crashed).collect()
@@ -368,9 +404,25 @@ pub(in super::super) fn ends_in_order(story: &Story<'_>) -> Vec<Violation> {
     let cx = story.cx;
     let until = Time::from(cx.plan.horizon);
     let connection = limits::connection(&cx.plan.limits.over(LIMITS));
+    let is_calm = |at: Time| at < until && story.first_fault.is_none_or(|fault| fault > at);
+    let is_orderly = |on: &str| {
+        let stubborn = setup::app_server(cx.plan, on);
+        stubborn.initialize == Initialize::Answered
+            && (stubborn.ends_with_its_input(connection.close)
+                || stubborn.ends_when_asked(connection.terminate))
+    };
+    // Only a kill is recorded. An app-server that ends in order does so before its command, or its broker.
+    let own = story.runs.iter().filter_map(|run| {
+        let (at, _) = run.outcome()?;
+        let (_, turn, _) = run.started()?;
+        let is_own = run.route() != "workspace" && !turn.starts_with("turn-broker-");
+        (is_own && run.abandoned.is_none()).then_some((at, run.host))
+    });
+    let of_brokers = story.exits.iter().map(|(at, _)| (*at, BROKER));
+    let ended = own.chain(of_brokers).filter(|(at, on)| is_calm(*at) && is_orderly(on));
+    ended.for_each(|_| cx.judges("ends_in_order"));
     let killed = story.killed.iter().filter(|kill| {
         let (at, on) = kill;
-        let stubborn = setup::app_server(cx.plan, on);
         // A user who abandons a command or a job kills its app-server. So does a command that is cancelled
         // while it connects: its app-server has no work.
         let runs = story.runs.iter().filter(|run| run.host == *on);
@@ -378,12 +430,7 @@ pub(in super::super) fn ends_in_order(story: &Story<'_>) -> Vec<Violation> {
         let given_up = story.jobs.killed_on(on).chain(runs.filter_map(|run| run.abandoned));
         // On stock turmoil, a kill takes a tick.
         let abandoned = given_up.chain(cancels).any(|from| (from..=from + TICK).contains(at));
-        *at < until
-            && story.first_fault.is_none_or(|fault| fault > *at)
-            && !abandoned
-            && stubborn.initialize == Initialize::Answered
-            && (stubborn.ends_with_its_input(connection.close)
-                || stubborn.ends_when_asked(connection.terminate))
+        is_calm(*at) && !abandoned && is_orderly(on)
     });
     // A command that ends a job may send its signal to the app-server of the worker, too.
     let is_asked = |on: &str, at: Time| {
@@ -391,12 +438,12 @@ pub(in super::super) fn ends_in_order(story: &Story<'_>) -> Vec<Violation> {
         jobs.filter_map(Job::unwanted).any(|unwanted| unwanted <= at)
     };
     let hurried = story.hurried.iter().filter(|(at, on)| {
-        *at < until
-            && story.first_fault.is_none_or(|fault| fault > *at)
+        is_calm(*at)
             && setup::app_server(cx.plan, on).ends_with_its_input(connection.close)
             && !is_asked(on, *at)
     });
     let violation = |(at, on): &(Time, &str), kind| {
+        cx.judges("ends_in_order");
         let data = fields! { on: (*on).to_owned() };
         Violation::new("ends_in_order", Call::NONE, *at, kind, data)
     };

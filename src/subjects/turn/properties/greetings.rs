@@ -32,6 +32,9 @@ pub(in super::super) fn ids_are_new(story: &Story<'_>) -> Vec<Violation> {
         if request == method::INITIALIZE {
             used.clear();
         }
+        if !used.is_empty() {
+            story.cx.judges("ids_are_new");
+        }
         if !used.insert(id.to_string()) {
             let data = fields! { request: request.to_owned(), id: id.to_string() };
             found.push(Violation::new("ids_are_new", Call::NONE, *at, &USED, data));
@@ -52,12 +55,16 @@ pub(in super::super) fn app_server_is_greeted(story: &Story<'_>) -> Vec<Violatio
             // The next process may have the name of one that its host has lost.
             Some(method::INITIALIZE) => _ = greeted.remove(process),
             Some(method::INITIALIZED) => _ = greeted.insert(*process),
-            Some(request) if greeted.insert(*process) => {
+            Some(request) => {
+                story.cx.judges("app_server_is_greeted");
+                if !greeted.insert(*process) {
+                    continue;
+                }
                 let data = fields! { request: request.to_owned() };
                 let kind = &UNGREETED;
                 found.push(Violation::new("app_server_is_greeted", Call::NONE, *at, kind, data));
             }
-            _ => {}
+            None => {}
         }
     }
     found

@@ -41,20 +41,33 @@ const BEFORE: Duration = Duration::from_secs(6);
 const WHY: &str = "the model refused";
 
 pub(in super::super) fn interrupts_have_a_cause(story: &Story<'_>) -> Vec<Violation> {
-    let of_runs = story.runs.iter().map(|run| (run.call, run.interrupted_elsewhere()));
-    let of_jobs = story.jobs.jobs.values().map(|job| (job.call, job.interrupted_elsewhere()));
-    let elsewhere = of_runs.chain(of_jobs).filter_map(|(call, at)| {
+    let of_runs = story
+        .runs
+        .iter()
+        .map(|run| (run.call, run.asked_to_interrupt(), run.interrupted_elsewhere()));
+    let of_jobs = story
+        .jobs
+        .jobs
+        .values()
+        .map(|job| (job.call, job.asked_to_interrupt(), job.interrupted_elsewhere()));
+    let elsewhere = of_runs.chain(of_jobs).filter_map(|(call, asked, at)| {
+        // Each interrupt could name another thread.
+        if asked.or(at).is_some() {
+            story.cx.judges("interrupts_have_a_cause");
+        }
         Some(Violation::new("interrupts_have_a_cause", call, at?, &ELSEWHERE, fields! {}))
     });
     let uncaused = story.runs.iter().filter_map(|run| {
         let at = run.interrupted()?;
+        if may_forget_news(story, run, at) || !story.is_calm_between(run.asked.before(BEFORE), at) {
+            return None;
+        }
+        story.cx.judges("interrupts_have_a_cause");
         let is_caused = is_asked_for(story, run, at)
             || at >= run.asked + deadline(story.cx, run.turn(), held(run))
             || run.too_much().is_some_and(|too_much| too_much <= at)
             || is_idle(story.cx, held(run), run.silent())
-            || may_forget_news(story, run, at)
-            || has_inferred(story.cx, run, at)
-            || !story.is_calm_between(run.asked.before(BEFORE), at);
+            || has_inferred(story.cx, run, at);
         (!is_caused)
             .then(|| Violation::new("interrupts_have_a_cause", run.call, at, &NO_CAUSE, fields! {}))
     });
@@ -161,6 +174,7 @@ fn lost_report(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
     if may_be_first {
         return None;
     }
+    cx.judges("report_counts");
     let violation = |kind, data| Some(Violation::new("report_counts", run.call, at, kind, data));
     let seen = seen(&outcome.verdict);
     match (how, &outcome.verdict) {
@@ -190,9 +204,12 @@ pub(in super::super) fn ended_is_left_alone(story: &Story<'_>) -> Vec<Violation>
 }
 
 fn interrupted_late(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
-    let at = run.interrupted_late()?;
     let (reported, _) = run.reported()?;
-    let is_known = reported + news(story.cx) * 2 < at && run.named()? + news(story.cx) * 2 < at;
+    let known = reported.max(run.named()?) + news(story.cx) * 2;
+    let late = run.interrupted_late();
+    // A turn without such an interrupt is a case if one would be wrong as soon as the end is known.
+    let at = late.unwrap_or(known + Duration::from_millis(1));
+    let is_known = known < at && at <= Time::from(story.cx.plan.horizon);
     // A client that waits for the answer to the start does not read the end.
     let is_cancelled = run.cancelled.is_some_and(|cancelled| cancelled <= at);
     let is_judged = is_known
@@ -201,8 +218,12 @@ fn interrupted_late(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
         && !is_silent_start(story.cx, run.turn(), held(run))
         && story.is_calm_between(run.asked.before(BEFORE), at)
         && !is_interrupted_by_hand(story, run, at);
+    if !is_judged {
+        return None;
+    }
+    story.cx.judges("ended_is_left_alone");
     let data = fields! { reported };
-    is_judged.then(|| Violation::new("ended_is_left_alone", run.call, at, &OVER, data))
+    Some(Violation::new("ended_is_left_alone", run.call, late?, &OVER, data))
 }
 
 pub(in super::super) fn cancel_is_prompt(story: &Story<'_>) -> Vec<Violation> {
@@ -217,8 +238,11 @@ pub(in super::super) fn cancel_is_prompt(story: &Story<'_>) -> Vec<Violation> {
         let in_time = run.answer.is_some_and(|(at, _)| at <= bound);
         // The deadlines are the client's own, so the network excuses nothing.
         let runs = story.runs_between(run.host, run.asked, bound);
-        let is_late = !in_time && run.abandoned.is_none() && runs;
-        (is_late && bound < Time::from(cx.plan.horizon)).then(|| {
+        if run.abandoned.is_some() || !runs || bound >= Time::from(cx.plan.horizon) {
+            return None;
+        }
+        cx.judges("cancel_is_prompt");
+        (!in_time).then(|| {
             Violation::new("cancel_is_prompt", run.call, bound, &LATE, fields! { cancelled })
         })
     });

@@ -40,11 +40,26 @@ pub(in super::super) fn refusals_are_true(story: &Story<'_>) -> Vec<Violation> {
     let untrue = story.runs.iter().filter_map(|run| {
         let (at, Answer::Refused(why)) = run.answer? else { return None };
         let SeenRefusal(error) = why.downcast_ref()?;
+        if is_exempt(story, run, at, error) {
+            return None;
+        }
+        story.cx.judges("refusals_are_true");
         let data = fields! { why: why.to_string() };
         (!is_true(story, run, at, error))
             .then(|| Violation::new("refusals_are_true", run.call, at, &UNTRUE, data))
     });
     untrue.collect()
+}
+
+/// Whether another property judges a refusal, or a fault or the end of a broker may have been in the way.
+fn is_exempt(story: &Story<'_>, run: &Run<'_>, at: Time, error: &ClientError) -> bool {
+    match error {
+        ClientError::Cancelled { .. }
+        | ClientError::NotStarted(NotStarted { refusal: Refusal::Cancelled, .. }) => false,
+        // `busy_is_true` judges it.
+        ClientError::NotStarted(why) if is_busy(&why.to_string()) => true,
+        _ => !is_served(story, run, at),
+    }
 }
 
 /// Whether the run explains why a command got no turn.
@@ -57,21 +72,19 @@ fn is_true(story: &Story<'_>, run: &Run<'_>, at: Time, error: &ClientError) -> b
         | ClientError::NotStarted(NotStarted { refusal: Refusal::Cancelled, .. }) => {
             run.cancelled.is_some()
         }
-        // `busy_is_true` judges it.
-        ClientError::NotStarted(why) if is_busy(&why.to_string()) => true,
         ClientError::NotStarted(NotStarted { refusal, .. }) => {
-            starts_badly(story, run, (at, refusal), &set) || !is_served(story, run, at)
+            starts_badly(story, run, (at, refusal), &set)
         }
         ClientError::NotInitialized { place, .. } | ClientError::NotReady { place, .. } => {
             let on = if matches!(place, Place::Broker(_)) { BROKER } else { run.host };
-            never_initializes(on) || is_full(story, run, at, &set) || !is_served(story, run, at)
+            never_initializes(on) || is_full(story, run, at, &set)
         }
-        ClientError::CannotLaunch { .. } => run.is_unstartable() || !is_served(story, run, at),
+        ClientError::CannotLaunch { .. } => run.is_unstartable(),
         ClientError::CannotConnect { .. } => {
             let has_broker = matches!(run.route(), "broker" | "broker-or-direct");
-            has_broker && ends_uninitialized(story, at, &set) || !is_served(story, run, at)
+            has_broker && ends_uninitialized(story, at, &set)
         }
-        ClientError::NoBroker { .. } => !is_served(story, run, at),
+        ClientError::NoBroker { .. } => false,
     }
 }
 
@@ -166,19 +179,18 @@ fn needless_fallback(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
     if !is_served(story, run, at) || is_full(story, run, at, &set) {
         return None;
     }
-    let violation =
-        |kind, data| Some(Violation::new("fallback_is_needed", run.call, at, kind, data));
-    match run.route() {
-        "broker-or-direct" => {
-            let was_ready = story.initialized.is_some_and(|ready| ready <= run.asked);
-            let is_own = !turn.starts_with("turn-broker-");
-            let is_prompt = !makes_threads_slowly(story, BROKER);
-            let is_needless =
-                was_ready && is_own && is_prompt && !is_in_use(story, run, run.asked, at);
-            is_needless.then(|| violation(&NOT_NEEDED, fields! {})).flatten()
-        }
-        _ => None,
+    let was_ready = story.initialized.is_some_and(|ready| ready <= run.asked);
+    let is_prompt = !makes_threads_slowly(story, BROKER);
+    let is_judged = run.route() == "broker-or-direct"
+        && was_ready
+        && is_prompt
+        && !is_in_use(story, run, run.asked, at);
+    if !is_judged {
+        return None;
     }
+    story.cx.judges("fallback_is_needed");
+    let is_own = !turn.starts_with("turn-broker-");
+    is_own.then(|| Violation::new("fallback_is_needed", run.call, at, &NOT_NEEDED, fields! {}))
 }
 
 /// The time in which a client finds out that a process was killed, at most.
@@ -205,12 +217,15 @@ fn is_undisturbed(story: &Story<'_>, run: &Run<'_>, at: Time) -> bool {
 /// A command of a workspace whose turn started at this time, although no broker has served the machine since
 /// the command was asked for.
 fn without_broker(story: &Story<'_>, run: &Run<'_>, at: Time) -> Option<Violation> {
+    if !is_undisturbed(story, run, at) {
+        return None;
+    }
+    story.cx.judges("fallback_is_needed");
     let mut served = story.served.iter().filter(|served| served.on == run.host);
     let is_there = served
         .any(|served| served.began <= at && served.ended.is_none_or(|ended| ended >= run.asked));
-    let is_missing = !is_there && is_undisturbed(story, run, at);
     let data = fields! { on: run.host.to_owned(), asked: run.asked };
-    is_missing.then(|| Violation::new("fallback_is_needed", run.call, at, &NO_BROKER, data))
+    (!is_there).then(|| Violation::new("fallback_is_needed", run.call, at, &NO_BROKER, data))
 }
 
 /// Whether a user does this. The record of a running broker that is damaged hides that broker.
@@ -227,7 +242,7 @@ fn has(plan: &Plan, verb: &str) -> bool {
 fn beside_broker(story: &Story<'_>, run: &Run<'_>, at: Time, set: &Limits) -> Option<Violation> {
     let is_workspace = |other: &Run<'_>| other.host == run.host && other.route() == "workspace";
     let has_account = |run: &Run<'_>| run.account().is_some();
-    if has_account(run) || run.is_on_account("") {
+    if has_account(run) {
         return None;
     }
     let mut served = story.served.iter().filter(|served| served.on == run.host);
@@ -261,7 +276,12 @@ fn beside_broker(story: &Story<'_>, run: &Run<'_>, at: Time, set: &Limits) -> Op
         && !has(story.cx.plan, "damage-broker");
     // A client may not have the time to find out that the broker works.
     let is_prompt = !makes_threads_slowly(story, run.host) && limits::start(set).probe >= BEGINS;
-    let is_needless = has_served && is_idle && is_prompt && is_undisturbed(story, run, at);
+    let is_judged = has_served && is_idle && is_prompt && is_undisturbed(story, run, at);
+    if !is_judged {
+        return None;
+    }
+    story.cx.judges("fallback_is_needed");
     let data = fields! { since };
-    is_needless.then(|| Violation::new("fallback_is_needed", run.call, at, &IDLE_BROKER, data))
+    (!run.is_on_account(""))
+        .then(|| Violation::new("fallback_is_needed", run.call, at, &IDLE_BROKER, data))
 }

@@ -30,6 +30,7 @@ fn wrong_report(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
     let (at, outcome) = run.outcome()?;
     let count = outcome.left_out;
     if count > 0 && has_room(story, run) {
+        story.cx.judges("reports_are_whole");
         let data = fields! { count };
         return Some(Violation::new("reports_are_whole", run.call, at, &LEFT_OUT, data));
     }
@@ -42,6 +43,7 @@ fn wrong_report(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
     if !is_whole {
         return None;
     }
+    story.cx.judges("reports_are_whole");
     let done = run.notes.iter().filter(|(at, _)| *at <= reported);
     let mut done: Vec<(Time, &Work)> = done
         .filter_map(|(at, note)| match note {

@@ -77,7 +77,10 @@ fn late(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
         setup::turn(cx.plan, run.turn()).start,
         Start::Refused | Start::Silent | Start::Mute
     );
-    let is_late = is_alone && is_played && !has_started && !has_ended;
-    (is_late && bound < Time::from(cx.plan.horizon))
-        .then(|| Violation::new("start_is_prompt", run.call, bound, &LATE, fields! {}))
+    let is_judged = is_alone && is_played && !has_ended && bound < Time::from(cx.plan.horizon);
+    if !is_judged {
+        return None;
+    }
+    cx.judges("start_is_prompt");
+    (!has_started).then(|| Violation::new("start_is_prompt", run.call, bound, &LATE, fields! {}))
 }

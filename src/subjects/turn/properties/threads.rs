@@ -31,6 +31,7 @@ pub(in super::super) fn no_thread_is_left(story: &Story<'_>) -> Vec<Violation> {
             TurnNote::Started { thread, .. } if thread != first => Some((*at, thread)),
             _ => None,
         })?;
+        story.cx.judges("no_thread_is_left");
         let removed = run.notes.iter().any(|(removed, note)| {
             *removed <= at && matches!(note, TurnNote::Removed(thread) if thread == first)
         });
@@ -55,6 +56,9 @@ fn moved_from(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
         |id: &str| id.starts_with("turn-broker-") || id.starts_with("thread-broker-");
     if run.route() != "broker-or-direct" || is_at_broker(turn) || speaks(story.cx.plan) {
         return None;
+    }
+    if story.initialized.is_some_and(|ready| ready <= at) {
+        story.cx.judges("no_thread_is_left");
     }
     let (thread, made) = story
         .unnamed
@@ -105,10 +109,14 @@ fn unused_thread(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
     let may_stay = !is_unused
         || broker_ended(story, run.asked, at)
         || run.started().is_some()
-        || has(&TurnNote::Removed(thread.to_owned()))
         || !story.is_calm_until(bound);
+    if may_stay {
+        return None;
+    }
+    story.cx.judges("no_thread_is_left");
     let data = fields! { thread: thread.to_owned() };
-    (!may_stay).then(|| Violation::new("no_thread_is_left", run.call, at, &UNUSED, data))
+    let is_removed = has(&TurnNote::Removed(thread.to_owned()));
+    (!is_removed).then(|| Violation::new("no_thread_is_left", run.call, at, &UNUSED, data))
 }
 
 /// Whether a broker ended in this span. The turn of another command may make its app-server exit.
@@ -135,10 +143,17 @@ fn unnamed_threads(story: &Story<'_>) -> Vec<Violation> {
     if cx.plan.steps.iter().any(ends) || !hosts.iter().all(|host| is_told(host)) {
         return Vec::new();
     }
+    let is_judged = |made: Time| {
+        let bound = made + NAMES;
+        bound < Time::from(cx.plan.horizon) && !broker_ended(story, made, bound)
+    };
+    // The story keeps only the threads without a name. Those of the commands got theirs in time.
+    let named = story.runs.iter().filter_map(Run::thread).filter(|(made, _)| is_judged(*made));
+    named.for_each(|_| cx.judges("no_thread_is_left"));
     let unnamed = story.unnamed.iter().filter_map(|(thread, made)| {
         let bound = *made + NAMES;
         let data = fields! { thread: (*thread).to_owned(), made: *made };
-        (bound < Time::from(cx.plan.horizon) && !broker_ended(story, *made, bound))
+        is_judged(*made)
             .then(|| Violation::new("no_thread_is_left", Call::NONE, bound, &UNNAMED, data))
     });
     unnamed.collect()

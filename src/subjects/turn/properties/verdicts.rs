@@ -52,10 +52,12 @@ pub(in super::super) fn success_is_true(story: &Story<'_>) -> Vec<Violation> {
 
 fn untrue_success(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
     let (at, outcome) = run.outcome()?;
-    if outcome.verdict != SeenVerdict::Completed {
-        return None;
-    }
-    let violation = |kind, data| Some(Violation::new("success_is_true", run.call, at, kind, data));
+    // A case is a verdict that would be untrue if it said that the turn completed.
+    let violation = |kind, data| {
+        story.cx.judges("success_is_true");
+        let is_success = outcome.verdict == SeenVerdict::Completed;
+        is_success.then(|| Violation::new("success_is_true", run.call, at, kind, data))
+    };
     // The end of the connection can take seconds after that.
     let decided = run.decided.unwrap_or(at);
     let reported = run.reported().filter(|(reported, _)| *reported <= decided);
@@ -120,14 +122,16 @@ pub(in super::super) fn failure_is_true(story: &Story<'_>) -> Vec<Violation> {
     let cx = story.cx;
     let untrue = story.runs.iter().filter_map(|run| {
         let (at, outcome) = run.outcome()?;
-        if outcome.verdict == SeenVerdict::Completed || !story.is_calm_until(at) {
+        if !story.is_calm_until(at) {
             return None;
         }
+        let is_failure = outcome.verdict != SeenVerdict::Completed;
         let seen = seen(&outcome.verdict);
         // Nothing names the thread of a detached review but the answer to its start.
         let is_named = run.named().is_some_and(|named| named <= at);
-        let violation =
-            |kind, data| Some(Violation::new("failure_is_true", run.call, at, kind, data));
+        let violation = |kind, data| {
+            is_failure.then(|| Violation::new("failure_is_true", run.call, at, kind, data))
+        };
         match run.reported() {
             // Before that, the report can still be on its way.
             Some((reported, Reported::Completed))
@@ -135,6 +139,7 @@ pub(in super::super) fn failure_is_true(story: &Story<'_>) -> Vec<Violation> {
                     && reported + news(cx) < run.resolved?
                     && !interrupts::is_silent_start(cx, run.turn(), interrupts::held(run)) =>
             {
+                cx.judges("failure_is_true");
                 violation(&COMPLETED, fields! { seen, reported })
             }
             _ if is_early(cx, run) => {
@@ -143,6 +148,7 @@ pub(in super::super) fn failure_is_true(story: &Story<'_>) -> Vec<Violation> {
             }
             None if is_named => {
                 let answered = answered_before_the_exit(story, run, at)?;
+                cx.judges("failure_is_true");
                 violation(&ANSWERED, fields! { seen, answered })
             }
             _ => None,
@@ -186,18 +192,22 @@ fn is_early(cx: &CheckContext<'_>, run: &Run<'_>) -> bool {
     let setup = setup::turn(cx.plan, run.turn());
     let failed = matches!(run.outcome(), Some((_, outcome)) if matches!(outcome.verdict, SeenVerdict::Failed(_)));
     let deadline = run.asked + turn.idle.min(turn.absolute);
-    failed
+    let is_judged = failed
         && setup.start == Start::Answered
         && setup.end != End::Error
         && !setup.errors
         && run.too_much().is_none()
         && run.route() == "direct"
-        && run.cancelled.is_none()
-        && run.interrupted().is_some_and(|interrupted| interrupted < deadline)
+        && run.cancelled.is_none();
+    if !is_judged {
+        return false;
+    }
+    cx.judges("failure_is_true");
+    run.interrupted().is_some_and(|interrupted| interrupted < deadline)
 }
 
 pub(in super::super) fn status_is_the_verdict(story: &Story<'_>) -> Vec<Violation> {
-    story.runs.iter().filter_map(wrong_status).collect()
+    story.runs.iter().filter_map(|run| wrong_status(story.cx, run)).collect()
 }
 
 /// The exit status of a command that its user cancelled.
@@ -205,10 +215,11 @@ const CANCELLED_STATUS: i32 = 130;
 
 /// A command exits with 0 if its turn completed, with 130 if its user cancelled it, and otherwise with 1. Its
 /// client knows of a cancel at once, so a turn that was interrupted later is cancelled.
-fn wrong_status(run: &Run<'_>) -> Option<Violation> {
+fn wrong_status(cx: &CheckContext<'_>, run: &Run<'_>) -> Option<Violation> {
     let (at, _) = run.answer?;
     let is_refused = run.refusal().is_some();
     let status = if is_refused { run.status? } else { run.outcome()?.1.status };
+    cx.judges("status_is_the_verdict");
     let violation = |kind, data: ViolationFields| {
         let data = data.with("status", Some(status.to_string()));
         Some(Violation::new("status_is_the_verdict", run.call, at, kind, data))
@@ -244,10 +255,13 @@ pub(in super::super) fn answer_is_the_answer(story: &Story<'_>) -> Vec<Violation
             |kind, data| Some(Violation::new("answer_is_the_answer", run.call, at, kind, data));
         let Some(printed) = outcome.answer.as_deref() else {
             let answered = run.final_answer().filter(|answered| *answered <= at)?;
-            let is_lost =
-                outcome.verdict == SeenVerdict::Completed && !may_forget_news(story, run, at);
-            return is_lost.then(|| violation(&LOST, fields! { answered })).flatten();
+            if outcome.verdict != SeenVerdict::Completed || may_forget_news(story, run, at) {
+                return None;
+            }
+            cx.judges("answer_is_the_answer");
+            return violation(&LOST, fields! { answered });
         };
+        cx.judges("answer_is_the_answer");
         let tag = Tag { turn: run.turn().to_owned(), call: run.call };
         if Tag::find(printed).is_some_and(|other| other != tag) {
             return violation(&OTHER_TURN, fields! { printed: printed.to_owned() });
@@ -268,9 +282,12 @@ pub(in super::super) fn interruption_is_true(story: &Story<'_>) -> Vec<Violation
         let (at, outcome) = run.outcome()?;
         let interrupted = run.interrupted()?;
         let is_own = run.route() == "direct" && run.cancelled.is_none();
-        let is_wrong = outcome.verdict == SeenVerdict::Interrupted && is_own;
+        if !is_own || !story.is_calm_until(at) {
+            return None;
+        }
+        story.cx.judges("interruption_is_true");
         let data = fields! { interrupted };
-        (is_wrong && story.is_calm_until(at))
+        (outcome.verdict == SeenVerdict::Interrupted)
             .then(|| Violation::new("interruption_is_true", run.call, at, &OWN_CLIENT, data))
     });
     wrong.collect()

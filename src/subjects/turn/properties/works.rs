@@ -11,7 +11,7 @@ use crate::subjects::judging::judged;
 use crate::subjects::turn::limits::{self, LIMITS};
 use crate::subjects::turn::notes::TurnNote;
 use crate::subjects::turn::setup::{self, BROKER, Start, TurnSetup};
-use crate::subjects::turn::story::{Counted, Story, started};
+use crate::subjects::turn::story::{Counted, Run, Story, started};
 use reknit_turn::limits::BrokerLimits;
 
 kinds! {
@@ -199,16 +199,43 @@ fn beside<'s>(
 
 pub(in super::super) fn one_client_works(story: &Story<'_>) -> Vec<Violation> {
     let works = works(story);
-    let runs = |earlier: &Work<'_>, _: &Work<'_>, at: Time| {
-        earlier.left(story).is_none_or(|left| left > at)
-            && story.is_calm_between(earlier.asked, at)
-            && story.shutdowns.iter().all(|asked| *asked > at)
+    let runs = |earlier: &Work<'_>, later: &Work<'_>, at: Time| {
+        let is_judged = story.is_calm_between(earlier.asked, at)
+            && story.shutdowns.iter().all(|asked| *asked > at);
+        if !is_judged {
+            return false;
+        }
+        let left = earlier.left(story);
+        // Nothing can be wrong with a turn that is asked for only after the earlier one.
+        if left.is_none_or(|left| left > later.asked) {
+            story.cx.judges("one_client_works");
+        }
+        left.is_none_or(|left| left > at)
     };
     let found = beside(story, &works, runs).into_iter().map(|(later, at, _, earlier)| {
         let data = fields! { other: earlier.call.to_string() };
         Violation::new("one_client_works", later.call, at, &BESIDE, data)
     });
     found.collect()
+}
+
+/// Whether a broker can pass news of another command's thread to the client of a command: it serves both at a time.
+fn may_hear(run: &Run<'_>, other: &Work<'_>) -> bool {
+    let Some((began, turn, thread)) = started(other.notes) else { return false };
+    let is_shared = match run.route() {
+        "direct" => false,
+        // The app-server of a broker of a machine has an account.
+        "workspace" => {
+            turn.starts_with(&format!("turn-{}-", run.host))
+                && other.when(|note| matches!(note, TurnNote::Account(_))).is_some()
+        }
+        _ => turn.starts_with("turn-broker-"),
+    };
+    other.call != run.call
+        && is_shared
+        && thread.starts_with("thread-")
+        && run.answer.is_none_or(|(answered, _)| answered >= began)
+        && other.over().is_none_or(|over| over >= run.asked)
 }
 
 /// Judges the news of threads that clients do not own. The broker has passed a request that names the thread of each
@@ -219,6 +246,9 @@ pub(in super::super) fn news_stay_private(story: &Story<'_>) -> Vec<Violation> {
         return Vec::new();
     }
     let works = works(story);
+    // Only wrong news are recorded, so each client is a case that can get some.
+    let clients = story.runs.iter().filter(|run| works.iter().any(|other| may_hear(run, other)));
+    clients.for_each(|_| story.cx.judges("news_stay_private"));
     let uses = |work: &Work<'_>, wanted: &str| {
         let mut notes = work.notes.iter();
         notes.any(|(_, note)| match note {
@@ -242,11 +272,17 @@ pub(in super::super) fn threads_are_free(story: &Story<'_>) -> Vec<Violation> {
     let runs = |earlier: &Work<'_>, later: &Work<'_>, at: Time| {
         let thread = |work: &Work<'_>| started(work.notes).map(|(_, _, thread)| thread.to_owned());
         // The broker gives up a turn that does not end.
-        let is_given_up = earlier.left(story).is_some_and(|left| left + settle <= at);
-        earlier.over().is_none_or(|over| over > at)
+        let is_given_up = || earlier.left(story).is_some_and(|left| left + settle <= at);
+        let over = earlier.over();
+        // Nothing can be wrong with a turn that is asked for only after the earlier one.
+        let is_judged = over.is_none_or(|over| over > later.asked)
             && earlier.when(|note| *note == TurnNote::Left).is_none()
             && thread(earlier) == thread(later)
-            && !is_given_up
+            && !is_given_up();
+        if is_judged {
+            story.cx.judges("threads_are_free");
+        }
+        is_judged && over.is_none_or(|over| over > at)
     };
     let found = beside(story, &works, runs).into_iter().map(|(later, at, thread, earlier)| {
         let data = fields! { thread: thread.to_owned(), other: earlier.call.to_string() };
@@ -320,6 +356,10 @@ fn over_limit(story: &Story<'_>, counted: &Counted<'_>) -> Option<Violation> {
         ("finished turns", counts.finished_turns, MOST_FINISHED),
         ("bytes of news without an owner", counts.unclaimed_bytes, broker.connection.outbox_bytes),
     ];
+    // A broker that holds less than it may is no case.
+    if held.iter().any(|(_, count, most)| *count > 0 && count >= most) {
+        story.cx.judges("broker_lets_go");
+    }
     let (what, count, most) = held.into_iter().find(|(_, count, most)| count > most)?;
     let data = fields! { count: count as u64, what, most: most as u64 };
     Some(Violation::new("broker_lets_go", Call::NONE, counted.at, &OVER_LIMIT, data))
@@ -337,7 +377,14 @@ fn held(story: &Story<'_>, counted: &Counted<'_>, at: Time) -> Option<Violation>
         own.count()
     };
     let violation = |kind, data| Some(Violation::new("broker_lets_go", Call::NONE, at, kind, data));
+    let had_clients = |since: Time| {
+        let mut own = story.connections.values().filter(|own| own.server == BROKER);
+        own.any(|own| own.over.is_some_and(|over| over < since))
+    };
     let since = at.before(LEARNS + broker.linger * 2);
+    if had_clients(since) {
+        story.cx.judges("broker_lets_go");
+    }
     if counts.clients > open(since) {
         let (count, open) = (counts.clients as u64, open(since) as u64);
         return violation(&GHOSTS, fields! { count, open, since });
@@ -345,6 +392,13 @@ fn held(story: &Story<'_>, counted: &Counted<'_>, at: Time) -> Option<Violation>
     // A start without an answer, then the end of its turn, and the answers to the last interrupts.
     let patience = broker.connection.request * 3 + broker.settle * 2 + LEARNS * 2;
     let since = at.before(patience);
+    let is_alone = since > Time::ZERO && open(since) == 0 && !was_named_late(story, since, at);
+    if !is_alone {
+        return None;
+    }
+    if had_clients(since) {
+        story.cx.judges("broker_lets_go");
+    }
     // The late answer to a start may claim the news.
     let is_final = counts.unclaimed_bytes > 0 && !may_answer_late(story);
     let unclaimed = if is_final { counts.unclaimed_bytes } else { 0 };
@@ -356,7 +410,5 @@ fn held(story: &Story<'_>, counted: &Counted<'_>, at: Time) -> Option<Violation>
         ("bytes of news without an owner", unclaimed),
     ];
     let (what, count) = left.into_iter().find(|(_, count)| *count > 0)?;
-    let is_alone = since > Time::ZERO && open(since) == 0 && !was_named_late(story, since, at);
-    let data = fields! { count: count as u64, what, since };
-    is_alone.then(|| violation(&HELD, data)).flatten()
+    violation(&HELD, fields! { count: count as u64, what, since })
 }

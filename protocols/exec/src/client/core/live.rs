@@ -301,6 +301,7 @@ impl Core {
     fn ending_answered(&mut self, id: &Arc<str>, error: Option<ErrorBody>, now: Instant) {
         match error {
             Some(error) if error.code == code::INTERNAL => {
+                milestone!("exec.client.end-refused", process = &**id, code = error.code);
                 let pause = self.pause(1);
                 let pause =
                     if defect!(RefusedEndingRepeatedAtOnce) { Duration::ZERO } else { pause };

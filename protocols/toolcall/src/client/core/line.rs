@@ -87,6 +87,10 @@ impl ClientCore {
             conn,
             client = self.identity.client.as_str()
         );
+        // The bug: each connection counts as one of use, however short it is.
+        if defect!(EachConnectionResetsPauses) {
+            self.back_off.restart();
+        }
         self.line = Line::Shaking { until: now + self.limits.handshake_timeout };
         self.dropped.clear();
         match self.epoch.clone() {

@@ -1,6 +1,6 @@
-//! Tests of `requests_end_in_time`.
+//! Tests of `requests_end_in_time`, and of the sums that `silence_is_noticed` prints.
 
-use super::super::deadlines::requests_end_in_time;
+use super::super::deadlines::{requests_end_in_time, silence_is_noticed};
 use super::*;
 use crate::subjects::toolcall::answers::ToolcallFailure;
 use reknit_toolcall::client::Failure;
@@ -86,4 +86,22 @@ fn an_action_takes_no_longer_than_its_way_to_the_host_and_back() {
     assert_eq!(asks(before, "rename", bound + 1).len(), 0, "data may be on its way until then");
     let new = accepted(history().conn(1, 10, None), 3_760, "1");
     assert_eq!(asks(new, "rename", bound + 1).len(), 0, "its handshake may not be complete");
+}
+
+#[test]
+fn the_bound_of_a_silence_is_explained() {
+    let silent = accepted(history().conn(1, 10, None).received(5_000), 20, "1").horizon(60_000);
+    assert_eq!(
+        violations(&silent, silence_is_noticed),
+        [
+            "client#1: its host had received nothing since 5.000 s, but had not closed it by 30.500 s: 5.000 s + 5s ping + 20s pong + 500ms"
+        ]
+    );
+    let attempt = history().conn(1, 10, None).horizon(120_000);
+    assert_eq!(
+        violations(&attempt, silence_is_noticed),
+        [
+            "client#1: its client had not given up the attempt by 70.510 s: 0.010 s + 10s connect + 1m handshake + 500ms"
+        ]
+    );
 }

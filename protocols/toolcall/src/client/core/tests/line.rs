@@ -31,6 +31,21 @@ fn a_long_connection_resets_the_backoff() {
 }
 
 #[test]
+fn a_short_connection_does_not_reset_the_backoff() {
+    let mut test = ClientTest::connected();
+    let mut pauses = Vec::new();
+    for _ in 0..5 {
+        test.lose();
+        pauses.push(test.core.due().unwrap() - test.now);
+        test.wait(40 * S);
+        test.open();
+        test.wait(S);
+    }
+    let half = |s: u32| s * S / 2; // the other half is drawn, and here it is nothing
+    assert_eq!(pauses, [0, 1, 2, 4, 8].map(half));
+}
+
+#[test]
 fn a_silent_host_is_given_up() {
     let mut test = ClientTest::new();
     test.open();
