@@ -12,6 +12,8 @@ use reknit::subjects::built_in;
 
 #[path = "matrix/alone.rs"]
 mod alone;
+#[path = "matrix/judged.rs"]
+mod judged;
 
 /// A defect that no schedule reaches, and the unit test of the product that reaches it: its file and
 /// its name.

@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use reknit_resume::Counted;
 use reknit_seams::net::Stream;
 use reknit_seams::{defect, milestone, point};
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::session::{AddState, Fenced, Session, Watching};
 use super::{ConnAttachment, Shared};
@@ -46,6 +47,9 @@ pub(super) async fn serve(shared: Arc<Shared>, stream: Stream) {
     let hello = timeout(shared.limits.hello_deadline, hello(&mut link)).await;
     let Ok(Ok(Request::Hello { session, ticket })) = hello else {
         milestone!("counter.server.no-hello", conn = link.id());
+        if defect!(PanicsWithoutHello) {
+            assert!(hello.is_ok(), "each connection says hello in time");
+        }
         return;
     };
     let (attachment, resumed, wake) = match shared.attach(session, ticket, link.id()) {
@@ -227,6 +231,10 @@ impl Attached {
     }
 
     async fn add(&mut self, id: u64, counter: Name, amount: u32, memo: Name) -> Result<(), Over> {
+        let leased = || self.shared.leases.load(Ordering::Relaxed) > self.leases.len() as u64;
+        while defect!(AddsWaitForLeases) && leased() {
+            sleep(Duration::from_millis(500)).await;
+        }
         let remembered = self.shared.limits.queued_replies;
         let apply = |session: &mut Session| {
             let sum = self.shared.ledger.add(&counter, amount, &memo);
