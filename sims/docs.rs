@@ -93,6 +93,28 @@ fn each_command_of_the_readme_works() {
     fs::remove_dir_all(folder).unwrap();
 }
 
+/// Hunts and `shrink` write into `scenarios/found`. Only a run that names this folder runs its files.
+#[test]
+fn a_run_without_files_leaves_out_what_hunts_have_saved() {
+    let folder = tempdir("found");
+    a_few_scenarios(&folder);
+    let (counter, found) = (folder.join("scenarios/counter"), folder.join("scenarios/found"));
+    fs::create_dir_all(&found).unwrap();
+    fs::copy(counter.join("two-clients-one-cut.toml"), found.join("saved.toml")).unwrap();
+    let run = |args: &[&str]| {
+        let args: Vec<_> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        let done = reknit_in(&folder, &args);
+        assert_eq!(done.status.code(), Some(0), "{args:?}: {}", text(done.stderr));
+        text(done.stdout)
+    };
+    let (all, named) = (run(&["run"]), run(&["run", "scenarios/found"]));
+    let checked = run(&["check"]);
+    fs::remove_dir_all(&folder).unwrap();
+    assert!(all.contains("two-clients-one-cut") && !all.contains("saved.toml"), "{all}");
+    assert!(named.contains("saved.toml"), "{named}");
+    assert_eq!(checked, "4 scenario files: no mistake\n");
+}
+
 /// Copies files of each subject to the place where a command that runs in `folder` finds them.
 fn a_few_scenarios(folder: &Path) {
     for subject in ["counter", "exec"] {
@@ -133,42 +155,86 @@ fn the_example_run_in_the_readme_is_real() {
     }
 }
 
+/// Returns the pages: those at the root, the one about scenario files, and all in `docs`.
+fn pages() -> Vec<String> {
+    let named =
+        ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "BENCHMARKS.md", "scenarios/README.md"];
+    let docs = fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().file_name());
+    let docs = docs.map(|name| format!("docs/{}", name.to_string_lossy()));
+    let mut pages: Vec<_> = named.into_iter().map(str::to_owned).chain(docs).collect();
+    pages.retain(|page| page.ends_with(".md"));
+    pages
+}
+
+/// Returns the text of a page without its blocks of code.
+fn prose(page: &str) -> String {
+    let mut is_code = false;
+    let mut prose = String::new();
+    for line in fs::read_to_string(root().join(page)).unwrap().lines() {
+        let is_fence = line.trim_start().starts_with("```");
+        is_code ^= is_fence;
+        if !is_code && !is_fence {
+            prose.push_str(line);
+            prose.push('\n');
+        }
+    }
+    prose
+}
+
+/// Returns the anchor of a heading, as GitHub makes it.
+fn anchor(heading: &str) -> String {
+    let kept = heading.trim().to_lowercase();
+    let kept = kept.chars().filter(|c| c.is_alphanumeric() || [' ', '-', '_'].contains(c));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
 /// Checks the links of the pages, and the paths in the README's overview.
 #[test]
 fn every_link_of_a_page_has_a_target() {
-    for page in [
-        "README.md",
-        "CHANGELOG.md",
-        "docs/from-tokio-net.md",
-        "docs/fidelity.md",
-        "docs/engines.md",
-        "docs/fuzzing.md",
-        "docs/sweeps.md",
-        "docs/kill-matrix.md",
-        "docs/found-in-the-wild.md",
-        "docs/pictures.md",
-        "docs/json.md",
-        "docs/README.md",
-        "docs/glossary.md",
-        "docs/write-a-scenario.md",
-        "docs/debug-a-failing-seed.md",
-        "docs/run-in-ci.md",
-    ] {
-        let text = fs::read_to_string(root().join(page)).unwrap();
+    let pages = pages();
+    assert!(pages.len() > 20, "{pages:?}");
+    for page in &pages {
+        let text = prose(page);
         let links =
             text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(link, _)| link);
         let folder = Path::new(page).parent().unwrap();
         for link in links.filter(|link| !link.contains("://")) {
-            assert!(root().join(folder).join(link).exists(), "{page} points to {link}");
+            let (file, part) = link.split_once('#').unwrap_or((link, ""));
+            let target = if file.is_empty() { PathBuf::from(page) } else { folder.join(file) };
+            assert!(root().join(&target).exists(), "{page} points to {link}");
+            if !part.is_empty() {
+                let text = prose(target.to_str().unwrap());
+                let mut headings = text.lines().filter(|line| line.starts_with('#'));
+                let is_there = headings.any(|line| anchor(line.trim_start_matches('#')) == part);
+                assert!(is_there, "{page} points to {link}, which is no heading");
+            }
         }
         for path in text
             .split('`')
             .skip(1)
             .step_by(2)
             .filter(|word| word.starts_with("src/") || word.starts_with("sims"))
+            .filter(|word| !word.contains("NAME") && !word.contains('*'))
         {
-            assert!(root().join(path).exists(), "{page} names {path}");
+            let file = root().join(format!("{path}.rs"));
+            assert!(root().join(path).exists() || file.exists(), "{page} names {path}");
         }
+    }
+}
+
+/// Each step of the nightly checks is explained at the top of the script, and runs without arguments.
+#[test]
+fn each_nightly_step_is_explained_and_runs() {
+    let script = fs::read_to_string(root().join(".ci/nightly")).unwrap();
+    let explained = script.lines().filter_map(|line| line.strip_prefix("#   "));
+    let explained = explained.filter(|line| !line.starts_with(' '));
+    let explained: Vec<_> = explained.filter_map(|line| line.split(' ').next()).collect();
+    let (_, all) = script.split_once("|| set -- ").unwrap();
+    let all: Vec<_> = all.lines().next().unwrap().split(' ').collect();
+    assert_eq!(explained, all);
+    for step in ["fuzz", "bugs"].iter().chain(&all) {
+        assert!(script.contains(&format!("\n{step}() {{")), "there is no function {step}");
+        assert!(all.contains(step), "{step} does not run");
     }
 }
 

@@ -45,7 +45,7 @@ pub enum Command {
     Defects(Defects),
     /// Check scenario files and every name in them without running anything
     Check {
-        /// Scenario files and folders [default: scenarios]
+        /// Scenario files and folders [default: scenarios, except the saved findings in scenarios/found]
         files: Vec<PathBuf>,
     },
     /// Print a starter scenario file
@@ -67,7 +67,7 @@ pub enum Command {
 
 #[derive(Debug, Args)]
 pub struct Run {
-    /// Scenario files and folders [default: scenarios]
+    /// Scenario files and folders [default: scenarios, except the saved findings in scenarios/found]
     pub files: Vec<PathBuf>,
     #[command(flatten)]
     pub select: Select,

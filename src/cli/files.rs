@@ -9,7 +9,7 @@ use crate::report::envelope;
 use crate::scenario::ScenarioFile;
 use crate::subject::DynSubject;
 
-use super::page::{Page, UserError};
+use super::page::{FOUND, Page, UserError};
 
 /// The default folder of scenario files.
 pub const FOLDER: &str = "scenarios";
@@ -23,16 +23,17 @@ pub struct FoundFile {
     pub named: bool,
 }
 
-/// Returns the scenario files among these files and folders, in order; the files of [`FOLDER`] if
-/// the user named none.
+/// Returns the scenario files among these files and folders, in order. If the user named none, returns
+/// the files of [`FOLDER`] without those of [`FOUND`]: hunts and `shrink` write there.
 pub fn find(named: &[PathBuf]) -> Result<Vec<FoundFile>, UserError> {
     if named.is_empty() && !Path::new(FOLDER).is_dir() {
         return Err(UserError(format!(
             "no folder `{FOLDER}` here; name scenario files, or create one with `new SUBJECT`"
         )));
     }
-    let default = [PathBuf::from(FOLDER)];
-    let named = if named.is_empty() { &default } else { named };
+    if named.is_empty() {
+        return suites(Path::new(FOLDER), Path::new(FOUND));
+    }
     let mut found = Vec::new();
     for path in named {
         if path.is_dir() {
@@ -50,6 +51,21 @@ pub fn find(named: &[PathBuf]) -> Result<Vec<FoundFile>, UserError> {
         }
     }
     Ok(found)
+}
+
+/// Returns the scenario files of a folder, without those of a folder inside it.
+fn suites(folder: &Path, without: &Path) -> Result<Vec<FoundFile>, UserError> {
+    let mut inside = Vec::new();
+    scenario_files(folder, &mut inside).map_err(UserError)?;
+    inside.retain(|path| !path.starts_with(without));
+    if inside.is_empty() {
+        return Err(UserError(format!(
+            "{}: no scenario file (*.toml) in this folder, except in {}",
+            folder.display(),
+            without.display()
+        )));
+    }
+    Ok(inside.into_iter().map(|path| FoundFile { path, named: false }).collect())
 }
 
 /// Reads a scenario from a file, or from standard input if the path is `-`.
@@ -102,4 +118,29 @@ pub fn named<'s>(
     let known = subjects.iter().map(|subject| subject.name());
     let found = subjects.iter().find(|subject| subject.name() == name);
     found.ok_or_else(|| UserError(crate::scenario::mistake::unknown("a subject", name, known)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn saved_findings_are_no_suite() {
+        let folder = std::env::temp_dir().join(format!("reknit-suites-{}", std::process::id()));
+        let found = folder.join("found");
+        for path in [found.join("a.toml"), folder.join("counter/b.toml")] {
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "").unwrap();
+        }
+        let all = suites(&folder, &found);
+        std::fs::remove_file(folder.join("counter/b.toml")).unwrap();
+        let none = suites(&folder, &found);
+        let named = find(std::slice::from_ref(&found));
+        std::fs::remove_dir_all(&folder).unwrap();
+        let file = |path| FoundFile { path, named: false };
+        assert_eq!(all.unwrap(), [file(folder.join("counter/b.toml"))]);
+        assert_eq!(named.unwrap(), [file(found.join("a.toml"))]);
+        let UserError(why) = none.unwrap_err();
+        assert!(why.ends_with(&format!(", except in {}", found.display())), "{why}");
+    }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::frontend::{Drawn, PICTURES, Repeated, place, plain, quoted};
+use crate::frontend::{Drawn, Repeated, place, plain, quoted};
 use crate::history::History;
 use crate::hunt::saved::{FindingShape, SavedFindings};
 use crate::hunt::shrink::{self, Budget, Shrunk, main_problem};
@@ -22,12 +22,15 @@ use crate::world::Engine;
 
 use super::args::Format;
 use super::interrupt::Interrupted;
-use super::page::{FOUND, Page, UserError};
+use super::page::{Page, UserError};
 use super::shrink::{progress_text, verify};
 
 /// The maximum number of findings per property that are shrunk, each with a different shape. Any
 /// further violation of the property counts as a duplicate.
 const EXAMINED: usize = 8;
+
+/// The maximum number of duplicates that the summary lists.
+const LISTED: usize = 200;
 
 /// All findings so far.
 pub(super) struct Findings {
@@ -41,7 +44,12 @@ pub(super) struct Findings {
     broke: BTreeMap<&'static str, u64>,
     /// The files of the saved findings.
     saved: BTreeSet<PathBuf>,
+    /// The number of runs whose finding is a duplicate.
     duplicates: u64,
+    /// The numbers of the first of these runs: seeds of a hunt, trials of a sweep.
+    listed: Vec<u64>,
+    /// What these numbers are.
+    numbers: &'static str,
     /// Files from earlier hunts or sweeps that already hold a finding of the same shape.
     before: BTreeSet<PathBuf>,
     /// The cases of the CI report: each saved finding, including those saved earlier.
@@ -77,18 +85,17 @@ fn again(plan: &Plan, main: &Violation, like: &Path) -> String {
 }
 
 impl Findings {
-    /// Creates an empty collection for a subject with these defects enabled. The pool runs the
-    /// shrink attempts.
+    /// Creates an empty collection for a subject, which saves into this folder. The pool runs the shrink
+    /// attempts. `numbers` is the word for what [`Findings::add`] gets: `seeds` or `trials`.
     pub fn new(
         subject: &Arc<dyn DynSubject>,
-        defects: &[String],
+        folder: &Path,
+        numbers: &'static str,
         interrupted: Interrupted,
         pool: Pool,
         format: Format,
     ) -> Self {
-        // With a defect enabled, a finding is not a real bug; it is saved next to the pictures.
-        let folder = if defects.is_empty() { FOUND } else { PICTURES };
-        let kept = SavedFindings::open(Path::new(folder), subject);
+        let kept = SavedFindings::open(folder, subject);
         Self {
             subject: subject.clone(),
             kept,
@@ -98,6 +105,8 @@ impl Findings {
             broke: BTreeMap::new(),
             saved: BTreeSet::new(),
             duplicates: 0,
+            listed: Vec::new(),
+            numbers,
             before: BTreeSet::new(),
             cases: Vec::new(),
             format,
@@ -105,10 +114,11 @@ impl Findings {
     }
 
     /// Shrinks, saves and reports a finding, unless a finding of the same shape is already saved.
-    /// `origin` says where its plan comes from.
+    /// `origin` says where its plan comes from, and `number` is the number of its run.
     pub fn add(
         &mut self,
         failed: FailedRun,
+        number: u64,
         origin: &str,
         page: &mut Page<'_>,
     ) -> Result<(), UserError> {
@@ -118,7 +128,7 @@ impl Findings {
         *self.broke.entry(property).or_default() += 1;
         let seen = self.seen.entry(property).or_default();
         if seen.len() == EXAMINED || !seen.insert(FindingShape::of(&failed.plan, property)) {
-            self.duplicates += 1;
+            self.duplicate(number);
             return Ok(());
         }
         let find = self.shrink_failure(failed, origin, page);
@@ -143,7 +153,7 @@ impl Findings {
                 }
                 self.cases.push(case(like, &find.origin, it));
             }
-            self.duplicates += 1;
+            self.duplicate(number);
             return Ok(());
         }
         let saved = self.kept.keep(&find.plan, &main, &title(&main));
@@ -289,8 +299,8 @@ impl Findings {
         json::SweepRecord { file, saved, duplicates, ..json::SweepRecord::default() }
     }
 
-    /// Returns the last lines of the output: the violations, the saved findings, and the findings
-    /// saved earlier. `noun` is the word for a run.
+    /// Returns the last lines of the output: the violations, the saved findings, the duplicates, and the
+    /// findings saved earlier. `noun` is the word for a run.
     pub fn summary(&self, broke: u64, noun: &str) -> String {
         if broke == 0 {
             return "no violation\n".to_owned();
@@ -299,12 +309,90 @@ impl Findings {
             self.broke.iter().map(|(property, runs)| format!("{property} in {runs}")).collect();
         let before = self.before.iter().map(|path| format!("already saved: {}\n", path.display()));
         format!(
-            "{} with violations ({}): {} saved, {} duplicates\n{}",
+            "{} with violations ({}): {} saved, {} duplicates\n{}{}",
             phrases::count(broke, noun),
             properties.join(", "),
             self.saved.len(),
             self.duplicates,
+            self.list_duplicates(),
             before.collect::<String>()
         )
+    }
+
+    /// Counts a duplicate.
+    fn duplicate(&mut self, number: u64) {
+        self.duplicates += 1;
+        if self.listed.len() < LISTED {
+            self.listed.push(number);
+        }
+    }
+
+    /// Returns the line with the numbers of the duplicates; empty if there is none.
+    fn list_duplicates(&self) -> String {
+        let Self { duplicates, listed, numbers, .. } = self;
+        if listed.is_empty() {
+            return String::new();
+        }
+        let more = match duplicates - listed.len() as u64 {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let listed: Vec<_> = listed.iter().map(u64::to_string).collect();
+        format!("{numbers} of the duplicates: {}{more}\n", listed.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::act;
+
+    /// Runs a hunt that saves into this folder. Returns its output.
+    fn hunt(folder: &Path) -> String {
+        let (mut out, mut err, mut input) = (Vec::new(), Vec::new(), std::io::empty());
+        let mut page = Page::of_test(&mut out, &mut err, &mut input, 100);
+        page.pictures = Some(folder.to_owned());
+        let line = "reknit hunt counter --runs 30 --defect reason-changes";
+        let args: Vec<_> = line.split(' ').map(Into::into).collect();
+        let status = act(&args, &crate::subjects::built_in(), &mut page);
+        assert_eq!((String::from_utf8(err).unwrap().as_str(), status), ("", 1));
+        plain(&String::from_utf8(out).unwrap())
+    }
+
+    fn heads(out: &str) -> usize {
+        out.lines().filter(|line| line.starts_with("FAIL  counter  ")).count()
+    }
+
+    /// Returns how many duplicates the output counts, and the seeds that it lists.
+    fn duplicates(out: &str) -> (usize, Vec<&str>) {
+        let counts = out.lines().find(|line| line.contains("schedules with violations")).unwrap();
+        let (_, count) = counts.rsplit_once(", ").unwrap();
+        let count = count.strip_suffix(" duplicates").unwrap().parse().unwrap();
+        let seeds = out.lines().find_map(|line| line.strip_prefix("seeds of the duplicates: "));
+        (count, seeds.unwrap_or_default().split(", ").collect())
+    }
+
+    #[test]
+    fn a_failure_that_is_already_saved_is_told_again() {
+        let folder = std::env::temp_dir().join(format!("reknit-again-{}", std::process::id()));
+        let (first, second) = (hunt(&folder), hunt(&folder));
+        std::fs::remove_dir_all(&folder).unwrap();
+        let (saved, (count, seeds)) = (heads(&first), duplicates(&first));
+        assert!(saved > 0 && count > 1 && seeds.len() == count, "{first}");
+        assert!(first.contains(&format!(": {saved} saved, {count} duplicates\n")), "{first}");
+        let (again, (all, every)) = (heads(&second), duplicates(&second));
+        assert_eq!((again, all, every.len()), (saved, saved + count, saved + count), "{second}");
+        assert!(seeds.iter().all(|seed| every.contains(seed)), "{second}");
+        let lines: Vec<_> = second.lines().collect();
+        let told = lines.windows(3).filter(|lines| {
+            let seed = lines[2].strip_prefix("  seed ").unwrap_or_default();
+            let seed = seed.split_once("; a finding of this shape is already saved: ");
+            lines[0].starts_with("FAIL  counter  ")
+                && lines[1].starts_with("  ")
+                && seed.is_some_and(|(seed, file)| {
+                    every.contains(&seed) && Path::new(file).starts_with(&folder)
+                })
+        });
+        assert_eq!(told.count(), saved, "{second}");
     }
 }

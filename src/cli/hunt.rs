@@ -42,7 +42,8 @@ pub fn hunt(
     let drawn_from = seed(&target, &name, &args.changes);
     let mut findings = Findings::new(
         subject,
-        &target.profile.defects,
+        page.findings_folder(&target.profile.defects),
+        "seeds",
         interrupted.clone(),
         args.pool.pool(),
         args.format,
@@ -58,9 +59,9 @@ pub fn hunt(
             );
         }
         stopped = failed.map_or(Ok(()), |failed| {
-            let origin =
-                format!("drawn by {}", Seed { number: failed.plan.seed, ..drawn_from.clone() });
-            findings.add(failed, &origin, page)
+            let number = failed.plan.seed;
+            let origin = format!("drawn by {}", Seed { number, ..drawn_from.clone() });
+            findings.add(failed, number, &origin, page)
         });
         let enough = stopped.is_err()
             || interrupted.is_set()

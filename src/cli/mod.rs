@@ -134,6 +134,10 @@ fn command(
     }
 }
 
+/// The tip of clap to write an unexpected argument behind `--`. It does not help here: no command takes a
+/// file or a name that begins with a dash.
+const DASHES: &str = "tip: to pass '";
+
 /// Returns the argument error in one line.
 fn one_line(error: &clap::Error) -> String {
     if error.kind() == ErrorKind::MissingSubcommand
@@ -147,7 +151,11 @@ fn one_line(error: &clap::Error) -> String {
     let rendered = text.split("\n\n").take_while(|part| {
         !part.starts_with("Usage:") && !part.starts_with("For more information")
     });
-    let rendered = rendered.map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "));
+    let rendered = rendered.map(|part| {
+        let helps = |line: &&str| !line.trim_start().starts_with(DASHES);
+        let words = part.lines().filter(helps).flat_map(str::split_whitespace);
+        words.collect::<Vec<_>>().join(" ")
+    });
     rendered.filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ").replace("; tip: ", "; ")
 }
 

@@ -1,9 +1,9 @@
 //! The output of all commands.
 
 use std::io::{ErrorKind, Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::frontend::Github;
+use crate::frontend::{Github, PICTURES};
 use crate::hunt::FreshProcess;
 
 use super::args::Format;
@@ -44,7 +44,7 @@ pub struct Page<'a> {
     pub fresh: Option<FreshProcess>,
     /// The folder for pictures of failures; `None` if there is no such folder.
     pub pictures: Option<PathBuf>,
-    /// The folder for files that `shrink` writes.
+    /// The folder for files that hunts, sweeps and `shrink` write.
     pub found: PathBuf,
     /// The name of this program, as the user called it.
     pub program: String,
@@ -90,6 +90,16 @@ impl<'a> Page<'a> {
 }
 
 impl Page<'_> {
+    /// Returns the folder for findings. With a defect enabled, a finding is not a real bug; it is saved next
+    /// to the pictures.
+    pub fn findings_folder(&self, defects: &[String]) -> &Path {
+        match &self.pictures {
+            _ if defects.is_empty() => &self.found,
+            Some(pictures) => pictures,
+            None => Path::new(PICTURES),
+        }
+    }
+
     /// Listens for Ctrl-C, if the page is interruptible.
     pub fn interrupted(&self) -> Interrupted {
         if self.interruptible { Interrupted::listen() } else { Interrupted::default() }

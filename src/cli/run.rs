@@ -9,7 +9,6 @@ use crate::property::Violation;
 use crate::report::table::Table;
 use crate::report::{TableRow, json};
 use crate::scenario::{ScenarioFile, Snapshot};
-use crate::schedule::Plan;
 use crate::subject::DynSubject;
 use crate::world::{Engine, RunError};
 
@@ -24,7 +23,8 @@ struct Job {
     found: FoundFile,
     scenario: ScenarioFile,
     subject: Arc<dyn DynSubject>,
-    plans: Vec<Plan>,
+    /// The number of its plans. They are made when the scenario runs: those of all files need too much memory.
+    count: u64,
 }
 
 /// A scenario that was run or could not be run.
@@ -46,11 +46,11 @@ pub fn run(
     let (started, ci) = (Instant::now(), Ci::open(args.junit.as_ref(), page)?);
     let jobs = files::find(&args.files)?.into_iter().map(|found| job(found, args, subjects, page));
     let jobs = jobs.collect::<Result<Vec<_>, _>>()?;
-    page.progress.begin(Some(jobs.iter().map(|job| job.plans.len() as u64).sum()));
+    page.progress.begin(Some(jobs.iter().map(|job| job.count).sum()));
     let table = Table::new(jobs.iter().map(|job| job.scenario.path.to_str().unwrap_or_default()));
     let (mut ran, mut before, mut broke) = (Vec::<ScenarioRun>::new(), 0, 0);
     for job in jobs {
-        let (of, file) = (job.plans.len() as u64, job.found.path.display());
+        let (of, file) = (job.count, job.found.path.display());
         let doing = if broke == 0 { file.to_string() } else { format!("{broke} broke  {file}") };
         let mut done = carry_out(job, args, (before, &doing), page)?;
         if args.update_snapshots {
@@ -126,8 +126,8 @@ fn job(
 ) -> Result<Job, UserError> {
     let scenario = files::load(&found.path, subjects, page)?;
     let subject = files::subject(&scenario, subjects)?.clone();
-    let plans = args.select.plans(&scenario, &subject, args.seeds)?;
-    Ok(Job { found, scenario, subject, plans })
+    let count = args.select.count(&scenario, &subject, args.seeds)?;
+    Ok(Job { found, scenario, subject, count })
 }
 
 /// Executes all runs of a scenario. A plan that the engine does not support is an error only for a
@@ -138,8 +138,7 @@ fn carry_out(
     (before, doing): (u64, &str),
     page: &mut Page<'_>,
 ) -> Result<ScenarioRun, UserError> {
-    let Job { found, scenario, subject, plans } = job;
-    let of = plans.len() as u64;
+    let Job { found, scenario, subject, count: of } = job;
     if let Some(why) = scenario.not_on(args.engine_option.0) {
         let engine = if args.engine_option.0.is_like(Engine::TURMOIL) {
             "turmoil"
@@ -151,6 +150,7 @@ fn carry_out(
         let row = row(&scenario, &subject, &tally, verdict);
         return Ok(ScenarioRun { found, scenario, subject, tally, row });
     }
+    let plans = args.select.plans(&scenario, &subject, args.seeds)?;
     let fresh = page.fresh.clone().filter(|_| scenario.expect.breaks.is_none());
     let progress = |done: u64| {
         if done.is_multiple_of((of / 100).max(1)) {

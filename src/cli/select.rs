@@ -36,8 +36,7 @@ impl Select {
         subject: &Arc<dyn DynSubject>,
         seeds: Option<u64>,
     ) -> Result<Vec<Plan>, UserError> {
-        let mut scenario = scenario.clone();
-        hunt::plans::with_seeds(&mut scenario, self.seed, seeds.or(self.seed.map(|_| 1)));
+        let scenario = self.seeded(scenario, seeds);
         let mut plans = hunt::plans::of(&scenario, subject);
         if let Some(order) = self.order.map(TieOrder::from) {
             plans.iter_mut().for_each(|plan| plan.order = order);
@@ -45,6 +44,26 @@ impl Select {
         }
         self.change(&mut plans, subject)?;
         Ok(plans)
+    }
+
+    /// Returns the scenario with the seeds from the command line.
+    fn seeded(&self, scenario: &ScenarioFile, seeds: Option<u64>) -> ScenarioFile {
+        let mut scenario = scenario.clone();
+        hunt::plans::with_seeds(&mut scenario, self.seed, seeds.or(self.seed.map(|_| 1)));
+        scenario
+    }
+
+    /// Returns the number of these plans. Reports a mistake in the changes, but makes only the plans of one seed.
+    pub fn count(
+        &self,
+        scenario: &ScenarioFile,
+        subject: &Arc<dyn DynSubject>,
+        seeds: Option<u64>,
+    ) -> Result<u64, UserError> {
+        self.plans(scenario, subject, Some(1))?;
+        let mut scenario = self.seeded(scenario, seeds);
+        scenario.both_orders &= self.order.is_none();
+        Ok(hunt::plans::count(&scenario))
     }
 
     /// Returns the first plan.

@@ -41,8 +41,14 @@ pub fn sweep(
     let ci = Ci::open(args.junit.as_ref(), page)?;
     let (started, fresh) = (Instant::now(), page.fresh.clone());
     let interrupted = page.interrupted();
-    let mut findings =
-        Findings::new(&subject, &plan.defects, interrupted.clone(), args.pool.pool(), args.format);
+    let mut findings = Findings::new(
+        &subject,
+        page.findings_folder(&plan.defects),
+        "trials",
+        interrupted.clone(),
+        args.pool.pool(),
+        args.format,
+    );
     let mut stopped = Ok(());
     let each = |swept: &SweepProgress, failed_trial: Option<FailedTrial>| {
         if swept.done == 0 {
@@ -53,7 +59,8 @@ pub fn sweep(
         }
         stopped = failed_trial.map_or(Ok(()), |failed_trial| {
             let origin = origin(&args.file, swept, failed_trial.trial);
-            findings.add(failed_trial.failed, &origin, page)
+            let number = failed_trial.trial.map_or(0, |trial| trial as u64 + 1);
+            findings.add(failed_trial.failed, number, &origin, page)
         });
         if stopped.is_err() || interrupted.is_set() {
             ControlFlow::Break(())

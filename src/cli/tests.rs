@@ -153,6 +153,9 @@ fn a_command_line_error_is_one_line_with_a_fix() {
         "replay",
         "replay a.toml b.toml",
         "diff",
+        "hunt mute -1",
+        "hunt mute --bogus",
+        "check a.toml --seeds 3",
         "diff a.toml --seed-c 2",
         "diff no/such/file.toml",
         "new",
@@ -181,6 +184,9 @@ fn a_command_line_error_is_one_line_with_a_fix() {
     replay                                   reknit: the following required arguments were not provided: <FILE>
     replay a.toml b.toml                     reknit: unexpected argument 'b.toml' found
     diff                                     reknit: the following required arguments were not provided: <A>
+    hunt mute -1                             reknit: unexpected argument '-1' found
+    hunt mute --bogus                        reknit: unexpected argument '--bogus' found
+    check a.toml --seeds 3                   reknit: unexpected argument '--seeds' found
     diff a.toml --seed-c 2                   reknit: unexpected argument '--seed-c' found; a similar argument exists: '--seed-b'
     diff no/such/file.toml                   reknit: no/such/file.toml: there is no such file; `reknit new SUBJECT` writes one to begin with
     new                                      reknit: the following required arguments were not provided: <SUBJECT>

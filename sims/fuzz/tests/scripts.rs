@@ -1,5 +1,10 @@
 //! Runs the stored scripts, and scripts generated from fixed seeds, so that libFuzzer's findings
 //! are tested without libFuzzer.
+//!
+//! With `REKNIT_FUZZ_SECONDS`, each target runs further generated scripts for that long, from the seed
+//! `REKNIT_FUZZ_SEED` on. `.ci/nightly fuzz` sets both.
+
+use std::time::{Duration, Instant};
 
 use arbitrary::{Arbitrary, Unstructured};
 use peers_fuzz::{exec, sse, toolcall, turn};
@@ -30,7 +35,37 @@ fn drawn(seed: u64) -> Vec<u8> {
 }
 
 fn holds_under_drawn_scripts<T: for<'a> Arbitrary<'a>>(holds: fn(&T)) {
-    (0..DRAWN).for_each(|seed| holds(&script(&drawn(seed))));
+    for seed in seeds() {
+        let _running = Running(seed);
+        holds(&script(&drawn(seed)));
+    }
+}
+
+/// The script that runs. If it fails, its seed is printed.
+struct Running(u64);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let Self(seed) = self;
+            eprintln!("REKNIT_FUZZ_SECONDS=1 REKNIT_FUZZ_SEED={seed} repeats this script");
+        }
+    }
+}
+
+/// Returns the seeds to run: a fixed number of them, or as many as fit into the time.
+#[allow(clippy::disallowed_methods)] // the time is real
+fn seeds() -> Box<dyn Iterator<Item = u64>> {
+    let Some(seconds) = number("REKNIT_FUZZ_SECONDS") else { return Box::new(0..DRAWN) };
+    let until = Instant::now() + Duration::from_secs(seconds);
+    let first = number("REKNIT_FUZZ_SEED").unwrap_or(DRAWN);
+    Box::new((first..=u64::MAX).take_while(move |_| Instant::now() < until))
+}
+
+/// Returns the number in a variable of the environment, if it is set.
+fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable}={text}: write a whole number")))
 }
 
 fn holds_under_kept_scripts<T: for<'a> Arbitrary<'a>>(target: &str, holds: fn(&T)) {
