@@ -286,8 +286,8 @@ impl ScenarioTally {
         milestones.chain(points.filter(|name| !self.points.contains_key(name))).collect()
     }
 
-    /// Returns the properties that judged a case in less than one of [`SELDOM`] runs, and in how many. Fewer runs
-    /// than that show nothing.
+    /// Returns the properties that judged a case in less than 1 % of the runs, and in how many. Fewer than 100 runs
+    /// show nothing.
     pub fn seldom(&self, subject: &Arc<dyn DynSubject>) -> Vec<(String, u64)> {
         let names = GENERIC.iter().chain(subject.properties()).map(|property| property.name);
         let counted = names.map(|name| (name, self.judging.get(name).copied().unwrap_or_default()));
