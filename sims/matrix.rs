@@ -165,7 +165,7 @@ fn every_defect_is_found() {
         Held { subject: "toolcall", soon: 100, steps: 3 },
         Held { subject: "counter", soon: 100, steps: 3 },
         Held { subject: "sse", soon: 60, steps: 4 },
-        Held { subject: "turn", soon: 60, steps: 4 },
+        Held { subject: "turn", soon: 100, steps: 4 },
     ] {
         holds(&held);
     }
