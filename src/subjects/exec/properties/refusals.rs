@@ -235,9 +235,10 @@ fn read_all_the_same(cx: &CheckContext<'_>) -> Vec<Violation> {
             if was_read || matches!(refusal, Some(Failure::NotWritten(_))) {
                 cx.judges("refusals_are_true");
             }
-            let data = fields! { answer };
-            let wrong = Violation::new("refusals_are_true", *call, event.at, &WAS_READ, data);
-            was_read.then_some(wrong)
+            was_read.then(|| {
+                let data = fields! { answer };
+                Violation::new("refusals_are_true", *call, event.at, &WAS_READ, data)
+            })
         }
         _ => None,
     });

@@ -549,7 +549,6 @@ fn no_limit() -> Phrase {
 /// repeated reply.
 fn refused_reply(story: &Story<'_>, call: &CallStory<'_>) -> Option<Violation> {
     let [(at, host, reply)] = &call.replies[..] else { return None };
-    let reply: &Result<(), String> = reply;
     // Another user than the owner's replied to a call of a dead host that had the same name.
     if window(call.owner) != *host {
         return None;
