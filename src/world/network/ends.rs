@@ -176,9 +176,7 @@ impl SimNet {
     /// second RST would add nothing, because resets stay in order.
     pub fn answer_with_reset(&mut self, conn: ConnIndex, from: Side) {
         let held = self.conns.get(conn).directions[from as usize].held.has_reset();
-        let on_the_way = self.timeline.queue.iter().filter_map(|(_, segment)| segment);
-        let of_this_end = on_the_way.filter(|(of, side, _)| (*of, *side) == (conn, from));
-        if !held && !of_this_end.into_iter().any(|(.., tcp)| tcp.flags.rst) {
+        if !held && !self.timeline.queue.has_reset(conn, from) {
             self.send_reset(conn, from);
         }
     }

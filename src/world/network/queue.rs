@@ -1,6 +1,7 @@
 //! The queue of future events, ordered by time.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use turmoil_net::TcpSegment;
 
@@ -32,18 +33,34 @@ pub(in crate::world) enum Due {
     GiveUp { conn: ConnIndex, side: Side, since: Time },
 }
 
+impl Due {
+    /// Returns the direction of a reset that arrives.
+    fn reset(&self) -> Option<(ConnIndex, Side)> {
+        match self {
+            Self::Packet { conn, from, tcp, .. } if tcp.flags.rst => Some((*conn, *from)),
+            _ => None,
+        }
+    }
+}
+
 /// All future events, ordered by time, then by rank within a millisecond, then by the order in
 /// which they were added.
 #[derive(Default)]
 pub(in crate::world) struct Queue {
     due: BTreeMap<(Time, u32, u64), Due>,
     asked: u64,
+    /// The number of resets in flight of each direction that has any. A direction can have many segments in
+    /// flight, and each may need the answer whether a reset is among them.
+    resets: BTreeMap<(ConnIndex, Side), usize>,
 }
 
 impl Queue {
     /// Adds an event. Within one millisecond, lower ranks come first.
     pub fn push(&mut self, at: Time, rank: u32, due: Due) {
         self.asked += 1;
+        if let Some(direction) = due.reset() {
+            *self.resets.entry(direction).or_default() += 1;
+        }
         self.due.insert((at, rank, self.asked), due);
     }
 
@@ -65,11 +82,28 @@ impl Queue {
             }
             _ => false,
         };
-        let taken = self.due.extract_if(.., chosen).filter_map(|(_, due)| match due {
+        let taken: Vec<Due> = self.due.extract_if(.., chosen).map(|(_, due)| due).collect();
+        taken.iter().for_each(|due| self.forget_reset(due));
+        let segments = taken.into_iter().filter_map(|due| match due {
             Due::Packet { n, tcp, .. } => Some((n, tcp)),
             _ => None,
         });
-        taken.collect()
+        segments.collect()
+    }
+
+    /// Returns whether a reset of a direction is in flight.
+    pub fn has_reset(&self, conn: ConnIndex, from: Side) -> bool {
+        self.resets.contains_key(&(conn, from))
+    }
+
+    fn forget_reset(&mut self, due: &Due) {
+        let Some(direction) = due.reset() else { return };
+        if let Entry::Occupied(mut resets) = self.resets.entry(direction) {
+            *resets.get_mut() -= 1;
+            if *resets.get() == 0 {
+                resets.remove();
+            }
+        }
     }
 
     /// Iterates over the times of all events, in order. The arrival of a segment comes with that
@@ -89,7 +123,9 @@ impl Queue {
     /// Takes the next event that is due by `now`.
     pub fn pop(&mut self, now: Time) -> Option<Due> {
         let first = self.due.first_entry().filter(|entry| entry.key().0 <= now)?;
-        Some(first.remove())
+        let due = first.remove();
+        self.forget_reset(&due);
+        Some(due)
     }
 }
 
@@ -112,6 +148,22 @@ mod tests {
         assert_eq!(taken.iter().map(|(n, tcp)| (*n, tcp.seq)).collect::<Vec<_>>(), [(6, 102)]);
         let left: Vec<_> = queue.packets().map(|(_, tcp)| tcp.seq).collect();
         assert_eq!(left, [100, 104]);
+    }
+
+    #[test]
+    fn resets_in_flight_are_known() {
+        let mut queue = Queue::default();
+        let conn = ConnIndex(0);
+        for n in 0..3 {
+            let mut tcp = segment(100, "");
+            tcp.flags.rst = n > 0;
+            queue.push(Time(n), 1, Due::Packet { conn, from: Side::Client, n, tcp });
+        }
+        assert!(!queue.has_reset(conn, Side::Server));
+        assert!(queue.pop(Time(0)).is_some() && queue.pop(Time(1)).is_some());
+        assert!(queue.has_reset(conn, Side::Client));
+        assert_eq!(queue.take_packets(conn, Side::Client, |tcp| tcp.flags.rst).len(), 1);
+        assert!(!queue.has_reset(conn, Side::Client));
     }
 
     #[test]
