@@ -617,6 +617,12 @@ fn a_command_whose_thread_is_unknown_does_not_move() {
     // The thread may be that of another command.
     holds(&beside(1_500), no_thread_is_left);
     breaks(&beside(1_501), no_thread_is_left, left);
+    let has = |thread: &str| {
+        let saw = TurnNote::Thread(thread.into()).into();
+        beside(1_500).user(1_600, EventKind::Observed { stream: "t2-2".into(), saw })
+    };
+    breaks(&has("thread-broker-codex-9"), no_thread_is_left, left);
+    holds(&has("thread-broker-codex-1"), no_thread_is_left);
 }
 
 #[test]

@@ -60,22 +60,27 @@ fn moved_from(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
     if story.initialized.is_some_and(|ready| ready <= at) {
         story.cx.judges("no_thread_is_left");
     }
-    let (thread, made) = story
-        .unnamed
-        .iter()
-        .find(|(thread, made)| is_at_broker(thread) && **made >= run.asked && **made <= at)?;
-    let is_of_another = |notes: &[(Time, &TurnNote)]| {
+    let others = story.runs.iter().filter(|other| other.call != run.call);
+    let others = others.map(|other| (other.asked, other.operation, &other.notes));
+    let jobs = story.jobs.jobs.values().map(|job| (job.asked, job.operation, &job.notes));
+    let others: Vec<_> =
+        others.chain(jobs).filter(|(_, operation, _)| uses_broker(operation)).collect();
+    let has = |notes: &[(Time, &TurnNote)], wanted: &dyn Fn(&str) -> bool| {
         notes.iter().any(|(_, note)| match note {
-            TurnNote::Thread(id) | TurnNote::Started { turn: id, .. } => is_at_broker(id),
+            TurnNote::Thread(thread) => wanted(thread),
+            TurnNote::Started { turn, thread } => wanted(turn) || wanted(thread),
             _ => false,
         })
     };
-    let mut others = story.runs.iter().filter(|other| other.call != run.call);
-    let mut jobs = story.jobs.jobs.values();
-    let is_own = others.all(|other| {
-        other.asked > *made || !uses_broker(other.operation) || is_of_another(&other.notes)
-    }) && jobs
-        .all(|job| job.asked > *made || !uses_broker(job.operation) || is_of_another(&job.notes));
+    let (thread, made) = story.unnamed.iter().find(|(thread, made)| {
+        let is_its = |id: &str| id == **thread;
+        is_at_broker(thread)
+            && **made >= run.asked
+            && **made <= at
+            && !others.iter().any(|(_, _, notes)| has(notes, &is_its))
+    })?;
+    let mut earlier = others.iter().filter(|(asked, _, _)| asked <= made);
+    let is_own = earlier.all(|(_, _, notes)| has(notes, &is_at_broker));
     let data = fields! { thread: (*thread).to_owned(), made: *made, other: other.to_owned() };
     is_own.then(|| Violation::new("no_thread_is_left", run.call, at, &MOVED, data))
 }
