@@ -74,7 +74,7 @@ impl Drawing<'_> {
             title if title == keys::SWARM_LIMITS.title => limits(&|_| json!(true)),
             title if title == keys::SWARM_OPERATIONS.title => {
                 let verbs = self.subjects.iter().flat_map(|subject| verbs(&**subject));
-                verbs.map(|verb| (verb.name, form(Form::Number(0)))).collect()
+                verbs.map(|verb| (verb.name, json!({ "type": ["integer", "object"] }))).collect()
             }
             title if title == keys::SWARM_AT.title => {
                 let milestones = self

@@ -5,9 +5,9 @@
 //! and only the faults and operations that followed it change.
 //!
 //! A plan is busy first and quiet later. Operations are requested in the busy part: at a fixed
-//! time, at a milestone, or after a fault. Faults follow operations or other faults, or are
-//! triggered at milestones and points. No fault is active in the healed tail. A run uses only a few
-//! kinds of faults and a few verbs, so that rare combinations occur more often.
+//! time, at a milestone, after a fault, or behind another operation. Faults follow operations or
+//! other faults, or are triggered at milestones and points. No fault is active in the healed tail. A
+//! run uses only a few kinds of faults and a few verbs, so that rare combinations occur more often.
 //!
 //! - [`plan`]: one plan. [`samples`]: operations alone. [`strategy`](strategy()): plans for `proptest!`.
 //!
@@ -27,6 +27,7 @@ use super::profile::choice::{Between, Choice, below, happens, pick, pick_weighte
 use super::{Action, Host, Operation, Plan, Profile, Repertoire, Step, Trigger, When};
 use crate::digest::Digest;
 
+mod aims;
 mod faults;
 mod strategy;
 #[cfg(test)]
@@ -75,8 +76,8 @@ pub fn plan(profile: &Profile, subject: &dyn Repertoire, seed: u64) -> Plan {
 /// another verb is accepted.
 const TRIES: u64 = 64;
 
-/// Weights, out of ten, for the time of an operation that is not the first of its client: at a
-/// milestone, after a fault, together with the previous operation, and at a separate time.
+/// Weights, out of ten, for the time of an operation that is not the first of its client, and is not
+/// aimed: at a milestone, after a fault, together with the previous operation, and at a separate time.
 const ASKED: [u64; 4] = [2, 3, 2, 3];
 
 /// Weights, out of eight, for the delay of a step that follows another one: none, up to one round
@@ -87,10 +88,14 @@ const WAKE: [u64; 4] = [3, 2, 1, 2];
 type Numbered<T> = ([u64; 2], T);
 
 /// An operation that a user requests.
+#[derive(Clone)]
 struct DrawnOperation {
     /// The time or trigger; `None` if the operation follows a fault.
     when: Option<When>,
-    /// The number of the client, and the number of the operation.
+    /// The delay behind that moment.
+    behind: Duration,
+    /// The number of the client, and the number of the operation. An operation that follows another one
+    /// has the key of that one.
     key: [u64; 2],
     operation: Operation,
 }
@@ -231,21 +236,30 @@ impl<'a> Drawing<'a> {
             }
             values.begin(mixed(self.seed, "operation", &[client]));
             let (mut before, first) = (None, self.first(busy, client));
+            let mut own = Vec::new();
             for n in 0..self.profile.asks.draw(&mut self.rng("asks", &[client])) {
                 let Some(operation) = self.operation(&mut values, &verbs, client, n) else {
                     continue;
                 };
-                let when = if n == 0 {
-                    Some(When::At(first))
-                } else {
-                    self.asked(first..busy, before.take(), client, n)
+                let aimed = self.aim_of(&operation.verb, client, n).map(When::After);
+                let when = match (n, aimed) {
+                    (0, _) => Some(When::At(first)),
+                    (_, Some(aimed)) => Some(aimed),
+                    (_, None) => self.asked(first..busy, before.take(), client, n),
                 };
                 before.clone_from(&when);
-                all.push(DrawnOperation {
+                own.push(DrawnOperation {
                     when,
+                    behind: Duration::ZERO,
                     key: [client, n],
                     operation: Operation { client: host.clone(), ..operation },
                 });
+            }
+            // Their values are drawn last, so that they change no other values.
+            for asked in own {
+                let following = self.following(&mut values, &asked);
+                all.push(asked);
+                all.extend(following);
             }
         }
         all
@@ -286,12 +300,19 @@ impl<'a> Drawing<'a> {
     /// Converts an operation to a step. If it should follow a fault but there is none, it gets a
     /// random time.
     fn step(&self, asked: DrawnOperation, faults: &[Numbered<Step>]) -> Step {
-        let DrawnOperation { when, key, operation } = asked;
+        let DrawnOperation { when, behind, key, operation } = asked;
         let mut rng = self.rng("asked.wake", &key);
         let when = when.unwrap_or_else(|| match self.one_of(faults, "asked.fault", key) {
             Some(fault) => self.in_the_wake(&fault.when, &mut rng),
             None => When::At(ms(upto(millis(self.busy()), &mut rng))),
         });
+        let when = match when {
+            When::At(at) => When::At(at + behind),
+            When::After(trigger) => {
+                let delay = trigger.delay + behind;
+                When::After(trigger.delay(delay))
+            }
+        };
         Step { when, action: Action::Operation(operation) }
     }
 

@@ -185,7 +185,12 @@ impl Operation {
     /// `patience`, after which the user gives it up. Both are written as a duration text or in
     /// milliseconds.
     pub fn wait(&self) -> Duration {
-        duration(&self.fields, "wait").max(duration(&self.fields, "patience"))
+        self.request_wait().max(duration(&self.fields, "patience"))
+    }
+
+    /// How long the request of the operation may wait: its field `wait`. The user may give it up before.
+    pub fn request_wait(&self) -> Duration {
+        duration(&self.fields, "wait")
     }
 
     /// How long the user pauses while it reads the opened stream, and after how many bytes. A

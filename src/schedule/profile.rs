@@ -8,6 +8,8 @@
 //! - [`Choice`]: one value, one of several, or one of a range ([`choice`]).
 //! - [`Template`]: the same for the subject's own tables, which reknit treats as JSON
 //!   ([`template`]).
+//! - [`OperationAim`]: the moments of operations, and the operations that follow them
+//!   ([`operations`]).
 //! - [`FaultProfile`], [`FaultShape`]: the kinds of faults, their number, and
 //!   their targets ([`faults`]).
 //!
@@ -24,11 +26,13 @@ use super::repertoire::Repertoire;
 
 pub mod choice;
 pub mod faults;
+pub mod operations;
 pub mod template;
 
 pub use super::fault::shape::FaultShape;
 pub use choice::{Between, Choice};
 pub use faults::{Aimed, FaultProfile};
+pub use operations::OperationAim;
 pub use template::Template;
 
 /// The weights and ranges from which a hunt draws its plans. A swarm file is a profile as text.
@@ -60,6 +64,8 @@ pub struct Profile {
     /// The weight of each verb. A verb that is left out is never drawn. If the map is empty, the
     /// subject's own strategy decides.
     pub operations: BTreeMap<String, u64>,
+    /// The aims of verbs. A verb that is left out has none.
+    pub aims: BTreeMap<String, OperationAim>,
     /// The number of different verbs in a run, not counting the first operation of each client.
     /// With few verbs per run, combinations that are otherwise rare occur more often.
     pub verbs: Choice<u64>,
@@ -109,6 +115,7 @@ impl Profile {
             asks: Choice::Fixed(0),
             busy: Choice::Range(Duration::from_secs(1), Duration::from_secs(30)),
             operations: BTreeMap::new(),
+            aims: BTreeMap::new(),
             verbs: Choice::Range(1, 4),
             faults: FaultProfile::default(),
             latencies: vec![(Duration::from_millis(1), Duration::from_millis(20))],

@@ -120,8 +120,29 @@ pub const SWARM_SETUP: Section = Section {
 /// `[swarm.operations]`
 pub const SWARM_OPERATIONS: Section = Section {
     title: "[swarm.operations]",
-    doc: "The weight of each operation: a number from 0. Omitted operations are never drawn. The subject draws the values of the fields.",
+    doc: "The weight of each operation: a number from 0, or a table with its `weight` and its aims: `drop-handle = { weight = 5, at = [\"exec.client.lost\"], then = [\"start\"] }`. Omitted operations are never drawn. The subject draws the values of the fields.",
     keys: &[],
+};
+
+/// `[swarm.operations.VERB]`
+pub const SWARM_OPERATION: Section = Section {
+    title: "[swarm.operations.VERB]",
+    doc: "The weight of an operation, and its aims: moments and orders that are rare otherwise.",
+    keys: &[
+        key("weight", Form::Number(0), None, "The weight."),
+        key(
+            "at",
+            Form::Marks,
+            Some("as any other"),
+            "Milestones and points, as in `after`. Half of these operations, except the first of a client, are requested at one of them: at the same time, or up to 3 s later. An entry that is listed twice is twice as likely.",
+        ),
+        key(
+            "then",
+            Form::Texts,
+            Some("nothing"),
+            "Operations. One of them follows half of these operations, at the same time or within a round trip. Both have the same value in each field that both have. Another operation may follow that one in the same way.",
+        ),
+    ],
 };
 
 /// `[swarm.faults]`

@@ -6,19 +6,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::names::Names;
+use super::trigger::{Delay, trigger};
 use super::values::{MOST_CLIENTS, number, one_of, read_number, seeds, span, within};
 use super::{limits, puppet, template};
 use crate::scenario::keys;
-use crate::scenario::mistake::{MistakeAt, Parsed};
+use crate::scenario::mistake::{MistakeAt, Parsed, unknown};
 use crate::scenario::reader::{Node, Table};
 use crate::scenario::verbs::verbs;
 use crate::scenario::vocabulary::TOWARD;
 use crate::schedule::FaultKind;
 use crate::schedule::profile::{
-    Aimed, Choice, Entries, FaultProfile, FaultShape, Profile, PuppetShare,
+    Aimed, Choice, Entries, FaultProfile, FaultShape, OperationAim, Profile, PuppetShare,
 };
 use crate::schedule::words::FieldType;
-use crate::schedule::{Learns, Limit, LimitProfile, LimitValue, units};
+use crate::schedule::{Learns, Limit, LimitProfile, LimitValue, Trigger, units};
 use crate::subject::DynSubject;
 
 /// Top-level keys that a swarm does not allow.
@@ -64,6 +65,10 @@ pub fn profile(
     for (name, value) in limit_profile.into_iter().flat_map(LimitProfile::limits) {
         limits.entry(name.into_owned()).or_insert(Choice::Fixed(value));
     }
+    let (operations, aims) = match table.get("operations") {
+        Some(node) => operations(&node, names)?,
+        None => (BTreeMap::new(), BTreeMap::new()),
+    };
     Ok(Profile {
         subject: without.subject,
         runs: seeds(&table, "runs", without.runs)?,
@@ -78,9 +83,8 @@ pub fn profile(
         setup: entries(&table, &setup, without.setup)?,
         asks: numbers(&table, "asks", 0, without.asks)?,
         busy: table.get("busy").map_or(Ok(without.busy), |node| durations(&node))?,
-        operations: table
-            .get("operations")
-            .map_or(Ok(BTreeMap::new()), |node| operations(&node, names))?,
+        operations,
+        aims,
         verbs: numbers(&table, "verbs", 1, without.verbs)?,
         faults: table.get("faults").map_or(Ok(without.faults), |node| faults(&node, names))?,
         latencies: table.get("latency").map_or(Ok(without.latencies), |node| latencies(&node))?,
@@ -210,9 +214,40 @@ fn entries(
     Ok(without)
 }
 
-fn operations(node: &Node<'_>, names: &Names<'_>) -> Parsed<BTreeMap<String, u64>> {
+/// The weights of operations, and their aims, by verb.
+type DrawnVerbs = (BTreeMap<String, u64>, BTreeMap<String, OperationAim>);
+
+fn operations(node: &Node<'_>, names: &Names<'_>) -> Parsed<DrawnVerbs> {
     let verbs = verbs(names.subject);
-    weights(node, verbs.iter().map(|verb| verb.name.as_str()))
+    let known = || verbs.iter().map(|verb| verb.name.as_str());
+    let (mut weights, mut aims) = (BTreeMap::new(), BTreeMap::new());
+    for entry in node.table(known())?.entries() {
+        let verb = entry.label.to_owned();
+        if !entry.is_table() {
+            weights.insert(verb, entry.number(0)?);
+            continue;
+        }
+        let table = entry.table(keys::SWARM_OPERATION.names())?;
+        let weight = table.need("weight", "a number from 0")?.number(0)?;
+        let targets = |node: Node<'_>| -> Parsed<Vec<Trigger>> {
+            let list = node.list("a list of milestone names or tables")?;
+            list.iter().map(|entry| trigger(entry, names, Delay::Allowed)).collect()
+        };
+        let following = |entry: &Node<'_>| -> Parsed<String> {
+            let name = entry.text()?;
+            match known().any(|known| known == name) {
+                true => Ok(name.to_owned()),
+                false => entry.wrong(unknown("an operation", name, known())),
+            }
+        };
+        let aim = OperationAim {
+            at: table.get("at").map_or(Ok(Vec::new()), targets)?,
+            then: names.list(table.get("then"), following)?,
+        };
+        weights.insert(verb.clone(), weight);
+        aims.insert(verb, aim);
+    }
+    Ok((weights, aims))
 }
 
 /// Returns names with their weights.

@@ -1,10 +1,11 @@
 //! Files without mistakes.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::*;
 use crate::schedule::FaultKind;
-use crate::schedule::profile::{Choice, Template};
+use crate::schedule::profile::{Choice, OperationAim, Template};
 use crate::schedule::{
     Action, Conn, Fault, HoldEnd, Host, Learns, LimitValue, PuppetStep, TieOrder, Trigger, When,
     faults,
@@ -207,7 +208,7 @@ late-output = { chance = 0.1, value = true }
 
 [swarm.operations]
 start       = 5
-drop-handle = 1
+drop-handle = { weight = 1, at = ["ferry.client.recovering", { milestone = "ferry.client.recovering", nth = 2 }], then = ["start"] }
 
 [swarm.faults]
 count = "0..6"
@@ -243,7 +244,10 @@ fn a_swarm_has_choices() {
         Choice::Range(Duration::from_secs(1), Duration::from_secs(7200))
     );
     assert_eq!(profile.faults.weights.len(), 5);
-    assert_eq!(profile.operations.len(), 2);
+    assert_eq!((profile.operations.len(), profile.operations["drop-handle"]), (2, 1));
+    let once = Trigger::milestone("ferry.client.recovering");
+    let aim = OperationAim { at: vec![once.clone(), once.nth(2)], then: vec!["start".into()] };
+    assert_eq!(profile.aims, BTreeMap::from([("drop-handle".to_owned(), aim)]));
 }
 
 #[test]

@@ -313,6 +313,14 @@ const BROKEN: &[(&str, &str)] = &[
         "f.toml:5:1: `strat` is not a key of `operations`; did you mean `start`?",
     ),
     (
+        "[swarm.operations]\nstart = { at = [] }",
+        "f.toml:5:1: `start` needs `weight`, a number from 0",
+    ),
+    (
+        "[swarm.operations]\nstart = { weight = 1, then = [\"strat\"] }",
+        "f.toml:5:31: `strat` is not an operation; did you mean `start`?",
+    ),
+    (
         "[swarm.faults.weights]\nrestart = 1",
         "f.toml:5:1: `restart` is not a key of `weights`; known: `cut`, `cut-after`, `partition`, `stall`, `blackhole`, `delay`, `delay-close`, `reset`, `slow`, `loss`, `reorder`, `flap` and 12 more",
     ),

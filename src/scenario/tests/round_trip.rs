@@ -10,7 +10,7 @@ use super::*;
 use crate::history::Side;
 use crate::schedule::FaultKind;
 use crate::schedule::faults::WORDS;
-use crate::schedule::profile::{Choice, Entries, FaultShape, Template};
+use crate::schedule::profile::{Choice, Entries, FaultShape, OperationAim, Template};
 use crate::schedule::words::{FaultFields, FieldType, FieldValue, Need};
 use crate::schedule::{
     Action, Conn, Host, Learns, LimitValue, Limits, MilestoneValue, Operation, Profile, Puppet,
@@ -412,7 +412,12 @@ fn profile() -> impl Strategy<Value = Profile> {
                 Choice::Range(LimitValue::Count(1), LimitValue::Count(9)),
             )]);
             profile.latencies.push((Duration::ZERO, Duration::from_millis(7)));
-            profile.operations = BTreeMap::from([("start".to_owned(), 3)]);
+            profile.operations =
+                BTreeMap::from([("drop-handle".to_owned(), 1), ("start".to_owned(), 3)]);
+            let lost = Trigger::milestone("ferry.client.recovering");
+            let at = vec![lost.clone(), lost.nth(2).delay(Duration::from_millis(3))];
+            let aim = OperationAim { at, then: vec!["start".to_owned()] };
+            profile.aims = BTreeMap::from([("drop-handle".to_owned(), aim)]);
             profile
         },
     )

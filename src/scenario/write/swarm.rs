@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use super::inline::{Inline, key, text};
-use super::{File, Pairs, learns, limit, puppet, put, put_some, span};
+use super::{File, Pairs, learns, limit, puppet, put, put_some, span, trigger};
 use crate::scenario::keys::several;
 use crate::scenario::parse;
 use crate::scenario::vocabulary::{TOWARD, name_of};
 use crate::schedule::FaultKind;
-use crate::schedule::profile::{Choice, FaultProfile, FaultShape, Profile, Template};
+use crate::schedule::profile::{Choice, FaultProfile, FaultShape, OperationAim, Profile, Template};
 use crate::schedule::words::FieldType;
 use crate::schedule::{Learns, LimitValue, units};
 
@@ -53,9 +53,11 @@ impl File {
                 fields.iter().map(|(name, field)| (key(name), template(field))).collect(),
             );
         }
-        let weights =
-            profile.operations.iter().map(|(verb, weight)| (key(verb), Inline::raw(weight)));
-        self.section("[swarm.operations]", weights.collect());
+        let no_aim = OperationAim::default();
+        let verbs = profile.operations.iter().map(|(verb, weight)| {
+            (key(verb), operation(*weight, profile.aims.get(verb).unwrap_or(&no_aim)))
+        });
+        self.section("[swarm.operations]", verbs.collect());
         self.faults(&profile.faults);
         for understudy in &profile.puppets {
             let mut pairs = vec![("chance".to_owned(), Inline::number(understudy.chance))];
@@ -155,6 +157,19 @@ fn template(of: &Template) -> Inline {
             }
         }
     }
+}
+
+/// Returns the weight alone if the operation has no aim.
+fn operation(weight: u64, aim: &OperationAim) -> Inline {
+    if *aim == OperationAim::default() {
+        return Inline::raw(weight);
+    }
+    let mut pairs = vec![("weight".to_owned(), Inline::raw(weight))];
+    let at = (!aim.at.is_empty()).then(|| Inline::list(aim.at.iter().map(trigger)));
+    let then = (!aim.then.is_empty()).then(|| Inline::list(aim.then.iter().map(|verb| text(verb))));
+    put_some(&mut pairs, "at", at);
+    put_some(&mut pairs, "then", then);
+    Inline::Table(pairs)
 }
 
 /// Returns the weight alone if only the weight differs from the default.

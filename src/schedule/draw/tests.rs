@@ -11,7 +11,7 @@ use super::*;
 use crate::history::Class;
 use crate::property::Guarantees;
 use crate::schedule::FaultKind;
-use crate::schedule::profile::{Entries, PuppetShare, Template};
+use crate::schedule::profile::{Entries, OperationAim, PuppetShare, Template};
 use crate::schedule::{
     Choice, Fault, HoldEnd, Learns, Limit, LimitValue, Limits, Puppet, TriggerMark, faults,
 };
@@ -187,6 +187,11 @@ fn apart(faults: u64, asks: u64) -> Profile {
     let mut profile = Profile { asks: Choice::Fixed(asks), clients: Choice::Fixed(2), ..profile() };
     (profile.faults.count, profile.faults.wakes) = (Choice::Fixed(faults), 0.0);
     profile
+}
+
+/// The same weight for each of these verbs.
+fn verbs<const N: usize>(verbs: [&str; N]) -> BTreeMap<String, u64> {
+    verbs.map(|verb| (verb.to_owned(), 1)).into()
 }
 
 #[test]
@@ -373,6 +378,96 @@ fn later_faults_match_the_target_shares_and_holds_are_at_points() {
 
     profile.faults.weights = BTreeMap::from([(FaultKind::Hold, FaultKind::Hold.shape(1))]);
     assert!(draws(&profile).all(|plan| faults(&plan).iter().all(|(when, _)| what(when) == 1)));
+}
+
+/// A fifth of them are drawn so. Some are at the moment of the operation before.
+#[test]
+fn later_operations_are_at_milestones_in_a_share_of_the_cases() {
+    let (mut aimed, mut all) = (0u64, 0u64);
+    for plan in draws(&apart(0, 6)) {
+        for (when, _) in operations(&plan) {
+            aimed += u64::from(matches!(when, When::After(_)));
+            all += 1;
+        }
+    }
+    let later = all - MANY * 2; // the first of each client comes at a time
+    let percent = aimed * 100 / later;
+    assert!((18..28).contains(&percent), "{percent}");
+}
+
+#[test]
+fn half_of_the_operations_with_a_target_are_at_it() {
+    let mut profile = Profile { operations: verbs(["leave", "poke", "watch"]), ..apart(0, 6) };
+    let target = Trigger::milestone("relay.up").nth(2);
+    let at = vec![target.clone()];
+    profile.aims.insert("leave".into(), OperationAim { at, then: Vec::new() });
+    let (mut aimed, mut later) = (0u64, 0u64);
+    for plan in draws(&profile) {
+        let mut met = BTreeSet::new();
+        for (when, operation) in operations(&plan) {
+            let is_first = matches!(when, When::At(_)) && met.insert(operation.client.clone());
+            if operation.verb != "leave" || is_first {
+                continue;
+            }
+            let is_aimed = matches!(
+                when,
+                When::After(trigger) if trigger.clone().delay(Duration::ZERO) == target
+            );
+            aimed += u64::from(is_aimed);
+            later += 1;
+        }
+    }
+    // Other operations are at any milestone, rarely at this occurrence of this one.
+    let percent = aimed * 100 / later;
+    assert!(later > MANY && (40..65).contains(&percent), "{percent} of {later}");
+}
+
+#[test]
+fn half_of_the_operations_are_followed_within_a_round_trip() {
+    let mut profile = Profile { operations: verbs(["watch"]), ..apart(0, 4) };
+    profile.latencies = vec![(ms(1), ms(20))];
+    let then = vec!["poke".to_owned()];
+    profile.aims.insert("watch".into(), OperationAim { at: Vec::new(), then });
+    let (mut followed, mut all) = (0u64, 0u64);
+    for plan in draws(&profile) {
+        let operations = operations(&plan);
+        let of =
+            |verb: &str| operations.iter().filter(|(_, it)| it.verb == verb).collect::<Vec<_>>();
+        let (watches, pokes) = (of("watch"), of("poke"));
+        followed += pokes.len() as u64;
+        all += watches.len() as u64;
+        for (when, poke) in pokes {
+            let is_soon = |watched: &When| match (watched, *when) {
+                (When::At(watched), When::At(at)) => (*watched..=*watched + ms(40)).contains(at),
+                (When::After(watched), When::After(after)) => watched.mark == after.mark,
+                _ => false,
+            };
+            let mut own = watches.iter().filter(|(_, watch)| watch.client == poke.client);
+            assert!(own.any(|(watched, _)| is_soon(watched)), "{when:?}");
+        }
+    }
+    let percent = followed * 100 / all;
+    assert!((43..57).contains(&percent), "{percent}");
+}
+
+#[test]
+fn an_operation_that_follows_another_one_has_its_values_and_changes_nothing_else() {
+    let mut profile = Profile { operations: verbs(["watch"]), ..apart(3, 4) };
+    let without: Vec<Plan> = draws(&profile).collect();
+    let then = vec!["watch".to_owned()];
+    profile.aims.insert("watch".into(), OperationAim { at: Vec::new(), then });
+    let mut longest = 0;
+    for (more, less) in draws(&profile).zip(&without) {
+        let (more, less) = (operations(&more), operations(less));
+        assert!(less.iter().all(|asked| more.contains(asked)));
+        let is_known = |operation: &Operation| {
+            less.iter()
+                .any(|(_, it)| it.client == operation.client && it.fields == operation.fields)
+        };
+        assert!(more.iter().all(|(_, operation)| is_known(operation)));
+        longest = longest.max(more.len() - less.len());
+    }
+    assert!(longest >= 3, "{longest}");
 }
 
 #[test]
