@@ -226,7 +226,9 @@ impl<'a> Facts<'a> {
             };
             contact[view.path].extend(view.delivered.iter().map(lived));
         }
-        for call in self.calls.iter().filter(|call| !call.closes && call.gave_up.is_none()) {
+        let is_local = self.guarantees().is_local;
+        let calls = self.calls.iter().filter(|call| !is_local(call.operation));
+        for call in calls.filter(|call| !call.closes && call.gave_up.is_none()) {
             // An answer at the same time as its call did not cross the network: the client answered
             // on its own.
             let answers = call.endings.iter().filter(|(_, at, how)| {

@@ -97,6 +97,11 @@ pub struct Guarantees {
     ///
     /// Read by `justified_failure`.
     pub is_loss: fn(&Data) -> bool,
+    /// Whether a client answers an operation on its own, perhaps after a wait. The answer then shows
+    /// nothing about its server. Default: no operation.
+    ///
+    /// Read by `justified_failure`.
+    pub is_local: fn(&Operation) -> bool,
     /// The longest pause between two attempts to connect. Default: zero.
     ///
     /// Read, as a part of [`recovery_window`](Self::recovery_window), by `bounded_delivery`,
@@ -251,6 +256,7 @@ impl Guarantees {
             outside_wait: |_, operation| operation.wait(),
             round_trips: 2,
             is_loss: |_| true,
+            is_local: |_| false,
             back_off: Duration::ZERO,
             session: Self::FOREVER,
             retention: Retention::ALL,

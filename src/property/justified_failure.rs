@@ -153,6 +153,8 @@ impl FailureSite<'_> {
         }
         let contact = facts.last_contact(self.path, self.index);
         let since = self.asked().min(contact.unwrap_or(Time::ZERO));
+        // (d). `exec/server-restarts-after-a-crash.toml` needs it: the outage is short, and the time before it
+        // was long enough to recover, but the session is gone.
         if path.deaths.iter().any(|death| (since..=self.at).contains(death)) {
             return Justification::Justified;
         }

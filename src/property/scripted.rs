@@ -66,6 +66,7 @@ fn guarantees() -> Guarantees {
         connections: usize::MAX,
         no_room: |_, _| Vec::new(),
         is_loss: |_| true,
+        is_local: |_| false,
         back_off: Duration::from_secs(1),
         session: Duration::from_secs(30),
         retention: Retention { items: Some(10), bytes: Some(100), ..Retention::ALL },

@@ -674,6 +674,8 @@ fn an_answer_of_the_client_itself_is_no_sign_of_life() {
         |scripted: ScriptedRun| scripted.opened("s2", 2, 5_150).failed_stream("s2", 5_200, "lost");
     judged(&failed(asked(5_110)), Is::Justified);
     judged(&failed(asked(5_111)), Is::Unjustified);
+    let local = asked(5_111).guarantees(|guarantees| guarantees.is_local = |_| true);
+    judged(&failed(local), Is::Justified);
 }
 
 #[test]

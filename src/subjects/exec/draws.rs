@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::{BoxedStrategy, Just, Strategy, any, prop_oneof};
 use proptest::sample::select;
 
-use super::operations::{After, ExecOperation, Word};
+use super::operations::{After, ClientState, ExecOperation, Word};
 use super::{task_draws, web};
 use crate::history::Class;
 use crate::schedule::Plan;
@@ -20,6 +20,9 @@ const FILES: [&str; 2] = ["f1", "f2"];
 /// From this value of a drawn byte on, an operation is one of the newer ones. So the other values draw
 /// the operations that they always drew.
 const NEWER: u8 = 216;
+
+/// One in this many interrupts and terminates is over an older handle.
+const OLDER: u8 = 8;
 
 impl Operations for ExecOperation {
     fn class(&self) -> Class {
@@ -72,7 +75,13 @@ impl Operations for ExecOperation {
         let after = prop_oneof![
             1 => Just(After::Event(0)), 1 => (0..50_u64).prop_map(After::Event), 4 => Just(After::LastReceived(Word::LastReceived)),
         ];
-        let read = (process.clone(), after, max_bytes, wait);
+        // The process of an older handle has mostly ended, or is followed no more. Then nothing happens.
+        let older = prop_oneof![7 => Just(false), 1 => Just(true)];
+        // Some readers give up, also during an outage, while others wait on.
+        let reader_waits = prop_oneof![3 => Just(None), 1 => select(vec![10, 50, 1_000]).prop_map(|ms| Some(WrittenDuration(Duration::from_millis(ms))))];
+        let read = (process.clone(), after, max_bytes, wait, reader_waits, older.clone());
+        let subscribed = select(vec![20_000, 20_000, 50, 1_000])
+            .prop_map(|ms| WrittenDuration(Duration::from_millis(ms)));
         let body = select(declared(plan, web::TABLE, "b1")).boxed();
         let drops_after = prop_oneof![4 => Just(None), 1 => (1..10_u64).prop_map(Some)];
         // The pauses are short, so that a reader finishes soon after the body ends. A much slower
@@ -101,14 +110,19 @@ impl Operations for ExecOperation {
         let file = select(FILES.as_slice()).prop_map(str::to_owned);
         let content = prop_oneof![4 => Just(None), 1 => Just(Some(Size(4096)))];
         let with_file = (file, content, any::<u8>());
+        // A state that never comes is awaited in vain: the answer is then the state at the end.
+        let states = vec![ClientState::Connected, ClientState::Recovering, ClientState::Failed];
+        let waits_for = select(vec![0, 2_000, 20_000])
+            .prop_map(|ms| WrittenDuration(Duration::from_millis(ms)));
+        let state = (select(states), waits_for);
         // Each strategy is boxed, because the selection moves large strategy trees often.
         prop_oneof![
             5 => start.prop_map(|(process, tty, looks_after, patience, reads)| Self::Start { process, tty, looks_after, patience, reads, command: None }).boxed(),
-            5 => (process.clone(), bytes, waits).prop_map(move |(process, bytes, waits)| {
+            5 => (process.clone(), bytes, waits, older).prop_map(move |(process, bytes, waits, older)| {
                 let patience = waits.or(unread.contains(&process).then_some(NO_READER));
-                Self::Write { process, bytes, patience }
+                Self::Write { process, bytes, patience, older }
             }).boxed(),
-            2 => read.prop_map(|(process, after, max_bytes, wait)| Self::Read { process, after, max_bytes, wait }).boxed(),
+            2 => read.prop_map(|(process, after, max_bytes, wait, patience, older)| Self::Read { process, after, max_bytes, wait, patience, older }).boxed(),
             1 => (process.clone(), page).prop_map(|(process, page)| {
                 Self::ReadAll { process, page, wait: WrittenDuration(Duration::from_secs(20)) }
             }).boxed(),
@@ -116,14 +130,14 @@ impl Operations for ExecOperation {
                 let requests = if large.contains(&process) { 20 } else { requests };
                 Self::Pipeline { process, requests }
             }).boxed(),
-            2 => (process, any::<u8>()).prop_map(move |(process, which)| match (which, which % 9) {
+            2 => (process, any::<u8>(), subscribed).prop_map(move |(process, which, wait)| match (which, which % 9) {
                 (NEWER.., 0..4) if !without_reader.contains(&process) => Self::WriteStream { process, bytes: None, shuts_down: which % 2 == 1 },
-                (NEWER.., _) => Self::ReadStream { process, wait: WrittenDuration(Duration::from_secs(20)) },
-                (_, 0) => Self::Interrupt { process },
-                (_, 1 | 2) => Self::Terminate { process },
+                (NEWER.., _) => Self::ReadStream { process, wait },
+                (_, 0) => Self::Interrupt { process, older: which % OLDER == 0 },
+                (_, 1 | 2) => Self::Terminate { process, older: which % OLDER == 0 },
                 (_, 3 | 4) => Self::DropHandle { process },
                 (_, 5 | 6) => Self::Unfollow { process },
-                _ => Self::ReadEvents { process, wait: WrittenDuration(Duration::from_secs(20)), reads: None },
+                _ => Self::ReadEvents { process, wait, reads: None },
             }).boxed(),
             2 => with_file.prop_map(|(file, bytes, which)| match (which, which % 9) {
                 (NEWER.., _) => task_draws::operation(which),
@@ -135,6 +149,7 @@ impl Operations for ExecOperation {
             }).boxed(),
             1 => (body, http_wait).prop_map(|(body, wait)| Self::Http { body, wait, head: None }).boxed(),
             2 => streamed.prop_map(|(body, pause, drops_after)| Self::HttpStream { body, pause, drops_after }).boxed(),
+            1 => state.prop_map(|(state, wait)| Self::AwaitState { state, wait }).boxed(),
         ]
         .boxed()
     }
@@ -155,4 +170,57 @@ const NO_READER: WrittenDuration = WrittenDuration(Duration::from_secs(8));
 fn declared(plan: &Plan, table: &str, otherwise: &str) -> Vec<String> {
     let names: Vec<String> = plan.entries(table).map(|(name, _)| name.to_owned()).collect();
     if names.is_empty() { vec![otherwise.to_owned()] } else { names }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::TestRunner;
+
+    use super::*;
+
+    fn drawn() -> Vec<ExecOperation> {
+        let strategy = ExecOperation::strategy(&Plan::new("exec"));
+        let mut runner = TestRunner::deterministic();
+        let mut draw = || strategy.new_tree(&mut runner).expect("it rejects nothing").current();
+        (0..10_000).map(|_| draw()).collect()
+    }
+
+    #[test]
+    fn readers_give_up_in_a_share_of_the_reads() {
+        let (mut reads, mut given_up, mut subscriptions, mut short) = (0, 0, 0, 0);
+        for operation in drawn() {
+            match operation {
+                ExecOperation::Read { patience, .. } => {
+                    reads += 1;
+                    given_up += u64::from(patience.is_some());
+                }
+                ExecOperation::ReadEvents { wait, .. } | ExecOperation::ReadStream { wait, .. } => {
+                    subscriptions += 1;
+                    short += u64::from(wait.0 < Duration::from_secs(20));
+                }
+                _ => {}
+            }
+        }
+        let percent = [given_up * 100 / reads, short * 100 / subscriptions];
+        assert!((18..32).contains(&percent[0]) && (35..65).contains(&percent[1]), "{percent:?}");
+    }
+
+    #[test]
+    fn states_are_awaited_and_older_handles_are_used() {
+        let drawn = drawn();
+        let wanted: [fn(&ExecOperation) -> bool; 8] = [
+            |it| matches!(it, ExecOperation::Read { older: true, .. }),
+            |it| matches!(it, ExecOperation::Write { older: true, .. }),
+            |it| matches!(it, ExecOperation::Interrupt { older: true, .. }),
+            |it| matches!(it, ExecOperation::Terminate { older: true, .. }),
+            |it| matches!(it, ExecOperation::Terminate { older: false, .. }),
+            |it| matches!(it, ExecOperation::AwaitState { state: ClientState::Connected, .. }),
+            |it| matches!(it, ExecOperation::AwaitState { state: ClientState::Recovering, .. }),
+            |it| matches!(it, ExecOperation::AwaitState { state: ClientState::Failed, .. }),
+        ];
+        let missing: Vec<usize> =
+            (0..wanted.len()).filter(|which| !drawn.iter().any(wanted[*which])).collect();
+        assert!(missing.is_empty(), "{missing:?}");
+    }
 }

@@ -58,10 +58,18 @@ pub(super) async fn create_links(files: &dyn Files, plan: &Plan) {
 
 /// Returns how long the first write to the file of an operation and its first read take together.
 pub(super) fn hangs(plan: &Plan, operation: &Operation) -> Duration {
-    let file = operation.fields.get("file").and_then(|file| file.as_str());
-    let setup: Option<FileSetup> = file.and_then(|file| plan.entry(TABLE, file));
-    let setup = setup.unwrap_or_default();
+    let setup = declared(plan, operation);
     setup.hangs.0 + setup.reads_hang.0
+}
+
+/// Returns how long the first write to the file of an operation takes.
+pub(super) fn first_write(plan: &Plan, operation: &Operation) -> Duration {
+    declared(plan, operation).hangs.0
+}
+
+fn declared(plan: &Plan, operation: &Operation) -> FileSetup {
+    let file = operation.fields.get("file").and_then(|file| file.as_str());
+    file.and_then(|file| plan.entry(TABLE, file)).unwrap_or_default()
 }
 
 /// The answer to a watch when its file has appeared.

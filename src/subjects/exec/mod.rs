@@ -175,6 +175,7 @@ impl Subject for Exec {
             outside_wait: body::wait,
             round_trips: 5, // SYN, upgrade, initialize, read, and a page more
             is_loss: |reason| !ExecFailure::is_of_the_client(reason),
+            is_local: operations::is_local,
             // If an attempt loses its packets, up to half of its duration can pass in silence
             // before it is given up, because TCP's retransmission pauses double.
             back_off: client.back_off_max + client.connect_timeout / 2,

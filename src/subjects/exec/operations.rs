@@ -60,6 +60,13 @@ pub enum ExecOperation {
         /// How long to wait.
         #[serde(default, skip_serializing_if = "WrittenDuration::is_zero")]
         wait: WrittenDuration,
+        /// How long the user waits for the answer before giving up; default: without limit.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        patience: Option<WrittenDuration>,
+        /// Whether the user acts over the handle of the process that had this name before the newest
+        /// one, if it still follows that process.
+        #[serde(default, skip_serializing_if = "is_false")]
+        older: bool,
     },
     /// Reads all output of a process, page by page, until the server reports that it closed.
     #[serde(rename_all = "kebab-case")]
@@ -82,6 +89,10 @@ pub enum ExecOperation {
         /// How long the user waits for the process to accept the line; default: without limit.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         patience: Option<WrittenDuration>,
+        /// Whether the user acts over the handle of the process that had this name before the newest
+        /// one, if it still follows that process.
+        #[serde(default, skip_serializing_if = "is_false")]
+        older: bool,
     },
     /// Sends many reads of a process at once, before the first of them is answered. Each asks for
     /// the first chunk of output, and does not wait for one.
@@ -97,12 +108,20 @@ pub enum ExecOperation {
     Interrupt {
         /// The process.
         process: String,
+        /// Whether the user acts over the handle of the process that had this name before the newest
+        /// one, if it still follows that process.
+        #[serde(default, skip_serializing_if = "is_false")]
+        older: bool,
     },
     /// Kills a process.
     #[serde(rename_all = "kebab-case")]
     Terminate {
         /// The process.
         process: String,
+        /// Whether the user acts over the handle of the process that had this name before the newest
+        /// one, if it still follows that process.
+        #[serde(default, skip_serializing_if = "is_false")]
+        older: bool,
     },
     /// Drops the handle of a process, and stops following its events. The process keeps running.
     #[serde(rename_all = "kebab-case")]
@@ -296,15 +315,20 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl ExecOperation {
-    /// The process that must have been started before this operation.
+    /// The process that must have been started before this operation. An operation over an older handle
+    /// waits for no start.
     pub(super) fn uses(&self) -> Option<&str> {
         match self {
+            Self::Read { older: true, .. }
+            | Self::Write { older: true, .. }
+            | Self::Interrupt { older: true, .. }
+            | Self::Terminate { older: true, .. } => None,
             Self::Read { process, .. }
             | Self::ReadAll { process, .. }
             | Self::Write { process, .. }
             | Self::Pipeline { process, .. }
-            | Self::Interrupt { process }
-            | Self::Terminate { process }
+            | Self::Interrupt { process, .. }
+            | Self::Terminate { process, .. }
             | Self::Unfollow { process }
             | Self::ReadEvents { process, .. }
             | Self::ReadStream { process, .. }
@@ -323,6 +347,12 @@ impl ExecOperation {
             | Self::HttpStream { .. } => None,
         }
     }
+}
+
+/// Returns whether the client answers an operation itself, without the server. A subscription reads the
+/// log of the client, and ends when the user has waited for long enough.
+pub(super) fn is_local(operation: &Operation) -> bool {
+    matches!(operation.verb.as_str(), "await-state" | "read-events" | "read-stream")
 }
 
 /// Returns the number of requests that an operation sends at once.
@@ -351,9 +381,9 @@ pub(super) fn tasks(operation: &Operation) -> u64 {
 /// Returns whether a process, or a slow user of a host, may hold a call of this host:
 ///
 /// - a call on a process whose launch takes some time;
-/// - a write to a process that reads its input slowly, or that prints each line that it reads, and
-///   reads no more while its output waits for the user. Then the server queues only so many bytes of
-///   input.
+/// - a write to a process that never reads its input, or slowly, or that prints each line that it
+///   reads, and reads no more while its output waits for the user. Then the server queues only so many
+///   bytes of input.
 pub(super) fn is_held(plan: &Plan, all: &[&Operation], call: &Operation) -> bool {
     let process = |operation: &Operation| operation.fields.get("process").cloned();
     let is_write =
@@ -374,7 +404,7 @@ pub(super) fn is_held(plan: &Plan, all: &[&Operation], call: &Operation) -> bool
     let bytes = |write: &Operation| written_bytes(write).unwrap_or_default().max(LONGEST_LINE);
     let written = own().filter(is_write).map(bytes).fold(0, u64::saturating_add);
     let waits_for_its_user = is_controlled && setup.stdin == Input::Echo && is_slow;
-    let reads_slowly = setup.stdin != Input::Ignore && setup.reads_every.is_some();
+    let reads_slowly = setup.stdin == Input::Ignore || setup.reads_every.is_some();
     (waits_for_its_user || reads_slowly) && written > server.stdin_bytes as u64
 }
 
@@ -481,12 +511,17 @@ mod tests {
             json!({ "start": { "process": "p1", "reads": { "pause": "1s", "every": "4KiB" } } }),
             json!({ "read": { "process": "p1", "after": 3, "max-bytes": "1B", "wait": "5s" } }),
             json!({ "read": { "process": "p1", "after": "last-received", "wait": "5s" } }),
+            json!({ "read": { "process": "p1", "after": 0, "wait": "5s", "patience": "300ms" } }),
             json!({ "read-all": { "process": "p1", "page": "64KiB", "wait": "20s" } }),
             json!({ "write": { "process": "p1" } }),
             json!({ "write": { "process": "p1", "bytes": "4KiB", "patience": "8s" } }),
             json!({ "pipeline": { "process": "p1", "requests": 300 } }),
             json!({ "interrupt": { "process": "p1" } }),
             json!({ "terminate": { "process": "p1" } }),
+            json!({ "read": { "process": "p1", "after": 0, "older": true } }),
+            json!({ "write": { "process": "p1", "older": true } }),
+            json!({ "interrupt": { "process": "p1", "older": true } }),
+            json!({ "terminate": { "process": "p1", "older": true } }),
             json!({ "drop-handle": { "process": "p1" } }),
             json!({ "write-file": { "file": "f1", "bytes": "4KiB" } }),
             json!({ "read-file": { "file": "f1" } }),
@@ -564,8 +599,19 @@ mod tests {
         assert_eq!(held(json!({})), [false; 4]);
         assert_eq!(held(json!({ "launch-takes": "1s" })), [true; 4]);
         assert_eq!(held(json!({ "reads-every": "1s" })), [false, false, false, true]);
-        let ignores = json!({ "reads-every": "1s", "stdin": "ignore" });
-        assert_eq!(held(ignores), [false; 4]);
+        assert_eq!(held(json!({ "stdin": "ignore" })), [false, false, false, true]);
+    }
+
+    #[test]
+    fn the_client_answers_a_subscription_itself() {
+        let operation = |verb: &str| Operation {
+            verb: verb.into(),
+            client: "client".into(),
+            fields: serde_json::Map::new(),
+        };
+        let answers_alone = |verb| is_local(&operation(verb));
+        assert!(["await-state", "read-events", "read-stream"].into_iter().all(answers_alone));
+        assert!(!["read", "read-all", "write"].into_iter().any(answers_alone));
     }
 
     #[test]

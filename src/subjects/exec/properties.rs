@@ -5,14 +5,14 @@
 //! | `in_sequence` | the events that the user saw: each number directly follows the one before it, and the exit follows the real end of the process and the output before it, and has the number that the server gave it |
 //! | `reads_are_true` | the totals of a page-wise read, of a byte stream or of a further subscription, the real output of the process, and the events that its user has received before |
 //! | `no_orphan` | the effect of a start, its outcome for the user, and the real end of the started process |
-//! | `generations_are_true` | the generations of the items that users received, the times at which these were printed, and the connections |
-//! | `lost_by_its_own_end` | the ends of connections, and the milestone of a connection that the client gave up |
+//! | `generations_are_true` | the generations of the items that users received, the times at which these were printed, the connections, and the milestone of a failed client |
+//! | `lost_by_its_own_end` | the ends of connections, and the milestones of a connection that the client installed and gave up |
 //! | `renounced_is_over` | the milestones that the server calls a connection closed, and that a call was sent over it |
-//! | `no_stealing` | the milestones of connections that attach to a session or detach from it |
+//! | `no_stealing` | the milestones of connections that attach to a session or detach from it, and the ends of connections |
 //! | `catches_up_at_once` | the milestones around a catch-up, and the fault intervals |
 //! | `catch_ups_progress` | the milestones around a catch-up, the faults that cut a connection after a number of bytes, and the items that the user received |
 //! | `answers_count` | the milestones of answers that were read, and of calls that were cut off |
-//! | `one_reason` | the reasons of calls to a client that had failed permanently, and the reason of that failure |
+//! | `one_reason` | the reasons and the effects of calls to a client that had failed permanently, and the reason of that failure |
 //! | `no_call_before_install` | the messages of calls, and the milestone that a generation is installed |
 //! | `reads_wait` | the event that a read may wait for, when it really happened, and when the read was answered |
 //! | `answers_are_prompt` | the times of requests and answers on a live connection, and the fault intervals |
@@ -51,7 +51,7 @@
 //! | `unfollowed_run_on` | the real ends of processes that their users dropped, the connections, and the faults |
 //! | `logs_are_bounded` | the greatest sizes of the client's logs, and what their users have received |
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::answers::ExecFailure;
@@ -102,11 +102,13 @@ kinds! {
 kinds! {
     NO_CALL_BEFORE_INSTALL;
     CARRIED_EARLY = "early": "generation {number} carried a call before it was installed (at {at})";
+    INSTALLED_AGAIN = "again": "generation {number} was installed a second time (at {at})";
 }
 
 kinds! {
     ONE_REASON;
     OTHER_REASON = "other": "{subject:}it failed ({reason}), although its client had already failed for another reason ({first}) {moment}";
+    TOOK_EFFECT = "effect": "{subject:}it took effect, although its client had failed before the call ({first}) {moment}";
 }
 
 /// The properties.
@@ -131,13 +133,13 @@ pub(super) const OWN: &[Property] = &[
     },
     Property {
         name: "generations_are_true",
-        doc: "the client names for each item a generation whose connection could carry it",
+        doc: "the client names for each item a generation whose connection could carry it, and a failed client receives nothing new",
         kinds: carriers::GENERATIONS_ARE_TRUE,
         check: carriers::generations_are_true,
     },
     Property {
         name: "lost_by_its_own_end",
-        doc: "the client gives up an installed connection only if that connection ended or the server rejected it",
+        doc: "the client gives up an installed connection once, and only if that connection ended or the server rejected it",
         kinds: generations::LOST_BY_ITS_OWN_END,
         check: generations::lost_by_its_own_end,
     },
@@ -173,13 +175,13 @@ pub(super) const OWN: &[Property] = &[
     },
     Property {
         name: "one_reason",
-        doc: "after a client failed permanently, its calls fail with the client's reason",
+        doc: "after a client failed permanently, its calls fail with the client's reason, and take no effect",
         kinds: ONE_REASON,
         check: one_reason,
     },
     Property {
         name: "no_call_before_install",
-        doc: "the client sends no call of its user over a generation before it is installed",
+        doc: "the client sends no call of its user over a generation before it is installed, which happens once",
         kinds: NO_CALL_BEFORE_INSTALL,
         check: no_call_before_install,
     },
@@ -418,10 +420,18 @@ fn no_orphan(cx: &CheckContext<'_>) -> Vec<Violation> {
     let patience = cx.guarantees.reconnects_within() + Duration::from_secs(2);
     let mut unwanted: BTreeMap<Call, Time> = BTreeMap::new();
     let mut failed: BTreeMap<&str, Time> = BTreeMap::new();
+    let mut asked: BTreeMap<Call, &str> = BTreeMap::new();
     let mut started: BTreeMap<Call, (&str, Time)> = BTreeMap::new();
+    let mut runs_on: BTreeMap<Call, &str> = BTreeMap::new();
     let mut ended: BTreeMap<&str, Time> = BTreeMap::new();
+    // The starts whose client died, or the server of their process: a dead client cleans nothing up, and with
+    // a server die its processes.
+    let mut died: BTreeSet<Call> = BTreeSet::new();
     for event in judged(cx) {
         match &event.what {
+            EventKind::Asked { call, operation, .. } if operation.verb == "start" => {
+                asked.insert(*call, host(event));
+            }
             EventKind::Failed { call, .. } => drop(unwanted.insert(*call, event.at)),
             EventKind::Answered { call, answer: Answer::GivenUp } => {
                 unwanted.insert(*call, event.at);
@@ -433,13 +443,19 @@ fn no_orphan(cx: &CheckContext<'_>) -> Vec<Violation> {
             }
             EventKind::Effect { call, target } if is_start(target) => {
                 started.insert(*call, (target, event.at));
+                runs_on.insert(*call, host(event));
             }
             EventKind::Ended { stream, .. } => drop(ended.insert(&stream.0, event.at)),
-            EventKind::Died { .. } => return Vec::new(), // with the server die its processes; a dead client cleans nothing up
+            EventKind::Died { .. } => {
+                let all = asked.iter().chain(&runs_on);
+                let its = all.filter(|(_, on)| **on == host(event)).map(|(call, _)| *call);
+                died.extend(its);
+            }
             _ => {}
         }
     }
-    let over = started.iter().filter_map(|(call, (name, at))| {
+    let judged = started.iter().filter(|(call, _)| !died.contains(*call));
+    let over = judged.filter_map(|(call, (name, at))| {
         let since = [unwanted.get(call), failed.get(name)].into_iter().flatten().min()?;
         Some((call, *name, *since.max(at)))
     });
@@ -460,31 +476,31 @@ fn no_orphan(cx: &CheckContext<'_>) -> Vec<Violation> {
 }
 
 /// The product reports calls of the user with the milestone `exec.client.sent`, which names the
-/// generation that carries the call.
+/// generation and the connection that carry the call. A restarted client counts its generations anew.
 fn no_call_before_install(cx: &CheckContext<'_>) -> Vec<Violation> {
-    let mut installed: BTreeMap<(&str, u64), Time> = BTreeMap::new();
+    let mut installed: BTreeSet<(&str, u64, Option<u64>)> = BTreeSet::new();
     let mut found = Vec::new();
     for event in judged(cx) {
+        let client = host(event);
+        if let EventKind::Died { .. } = event.what {
+            installed.retain(|(of, ..)| *of != client);
+        }
         let EventKind::Milestone { name, fields } = &event.what else { continue };
-        let Some(generation) = MilestoneValue::number(fields, "generation") else { continue };
-        let key = (host(event), generation);
-        match *name {
-            "exec.client.connected" => drop(installed.insert(key, event.at)),
+        let number = |field| MilestoneValue::number(fields, field);
+        let Some(generation) = number("generation") else { continue };
+        let key = (client, generation, number("conn"));
+        let wrong = match *name {
+            "exec.client.connected" => (!installed.insert(key)).then_some(&INSTALLED_AGAIN),
             "exec.client.sent" => {
                 cx.judges("no_call_before_install");
-                if !installed.contains_key(&key) {
-                    let data = fields! { number: generation };
-                    found.push(Violation::new(
-                        "no_call_before_install",
-                        event.host.as_ref(),
-                        event.at,
-                        &CARRIED_EARLY,
-                        data,
-                    ));
-                }
+                (!installed.contains(&key)).then_some(&CARRIED_EARLY)
             }
-            _ => {}
-        }
+            _ => None,
+        };
+        found.extend(wrong.map(|kind| {
+            let (host, data) = (event.host.as_ref(), fields! { number: generation });
+            Violation::new("no_call_before_install", host, event.at, kind, data)
+        }));
     }
     found.truncate(5);
     found
@@ -499,7 +515,8 @@ fn reason(name: &str, fields: &[(&'static str, MilestoneValue)]) -> Option<Strin
     }
 }
 
-/// A restarted host has a new client, so a death clears the reason.
+/// A restarted host has a new client, so a death clears the reason. A failed client sends nothing: a call
+/// that takes effect shows that the client had not failed.
 fn one_reason(cx: &CheckContext<'_>) -> Vec<Violation> {
     let mut reasons: BTreeMap<&str, String> = BTreeMap::new();
     let mut owed: BTreeMap<Call, String> = BTreeMap::new();
@@ -525,6 +542,13 @@ fn one_reason(cx: &CheckContext<'_>) -> Vec<Violation> {
                         fields! { reason, first },
                     ));
                 }
+            }
+            EventKind::Effect { call, .. } => {
+                let first = owed.get(call).inspect(|_| cx.judges("one_reason"));
+                found.extend(first.map(|first| {
+                    let data = fields! { first };
+                    Violation::new("one_reason", *call, event.at, &TOOK_EFFECT, data)
+                }));
             }
             _ => {}
         }

@@ -54,6 +54,8 @@ struct Newest {
     /// The number of these starts that have an outcome.
     settled: u64,
     held: Option<StartedProcess>,
+    /// The record of the process whose handle the newest one replaced.
+    before: Option<Stream>,
     /// Earlier processes of the same name whose events are not over: a task follows them.
     older: Vec<StartedProcess>,
 }
@@ -69,8 +71,12 @@ struct StartedProcess {
 impl StartedProcess {
     /// Returns the process if a task still follows it. Otherwise drops its handle.
     fn followed(mut self) -> Option<Self> {
+        self.is_followed().then_some(self)
+    }
+
+    fn is_followed(&mut self) -> bool {
         while self.following.try_join_next().is_some() {}
-        (!self.following.is_empty()).then_some(self)
+        !self.following.is_empty()
     }
 }
 
@@ -91,6 +97,15 @@ impl Started {
         let all = self.all();
         let held = all.get(process)?.held.as_ref()?;
         Some((held.process.clone(), held.parts.clone()))
+    }
+
+    /// The handle that the newest one replaced, if a task still follows its process.
+    fn older_handle(&self, process: &str) -> Option<(Process, Parts)> {
+        let mut all = self.all();
+        let newest = all.get_mut(process)?;
+        let before = newest.before.as_ref()?;
+        let older = newest.older.iter_mut().find(|older| older.parts.whole() == before)?;
+        older.is_followed().then(|| (older.process.clone(), older.parts.clone()))
     }
 }
 
@@ -151,8 +166,9 @@ impl ExecUser {
                 command.into_iter().for_each(|command| command.add_to(&mut spec));
                 self.start(call, process, spec, manner, patience);
             }
-            ExecOperation::Read { process, after, max_bytes, wait } => {
-                self.with(call, &process, move |process, parts| async move {
+            ExecOperation::Read { process, after, max_bytes, wait, patience, older } => {
+                let patience = patience.map_or(Duration::MAX, |span| span.0);
+                self.with_handle(call, &process, older, move |process, parts| async move {
                     let (event, told) = match after {
                         After::Event(event) => (event, None),
                         After::LastReceived(_) => {
@@ -160,7 +176,10 @@ impl ExecUser {
                             (event, Some(event))
                         }
                     };
-                    let read = process.read(event, max_bytes.map(|size| size.0), wait.0).await;
+                    let reading = process.read(event, max_bytes.map(|size| size.0), wait.0);
+                    let Ok(read) = timeout(patience, reading).await else {
+                        return Ok(Answer::GivenUp);
+                    };
                     read.map(|read| match parts.seen.changed(&read) {
                         Some(wrong) => wrong.into(),
                         None => Read::of(told, &read).into(),
@@ -172,10 +191,10 @@ impl ExecUser {
                     reading::all(process, parts, page.0, wait.0)
                 });
             }
-            ExecOperation::Write { process, bytes, patience } => {
+            ExecOperation::Write { process, bytes, patience, older } => {
                 let line = calls::line(call, bytes.map_or(0, |size| size.0 as usize));
                 let patience = patience.map_or(Duration::MAX, |span| span.0);
-                self.with(call, &process, move |process, _| async move {
+                self.with_handle(call, &process, older, move |process, _| async move {
                     match timeout(patience, process.write(line)).await {
                         Ok(done) => done.map(|()| Answer::queued("accepted")),
                         Err(_) => Ok(Answer::GivenUp),
@@ -192,13 +211,13 @@ impl ExecUser {
                     })
                 })
             }
-            ExecOperation::Interrupt { process } => {
-                self.with(call, &process, |process, _| async move {
+            ExecOperation::Interrupt { process, older } => {
+                self.with_handle(call, &process, older, |process, _| async move {
                     process.signal(Signal::Interrupt).await.map(|()| "sent".into())
                 })
             }
-            ExecOperation::Terminate { process } => {
-                self.with(call, &process, |process, _| async move {
+            ExecOperation::Terminate { process, older } => {
+                self.with_handle(call, &process, older, |process, _| async move {
                     process.terminate().await.map(|running| WasRunning(running).into())
                 })
             }
@@ -325,9 +344,26 @@ impl ExecUser {
     where
         F: Future<Output = Result<Answer, Failure>> + Send + 'static,
     {
+        self.with_handle(call, process, false, act);
+    }
+
+    /// Runs `act` with the newest handle of a process, or with the older one that it replaced.
+    fn with_handle<F>(
+        &mut self,
+        call: Call,
+        process: &str,
+        older: bool,
+        act: impl FnOnce(Process, Parts) -> F,
+    ) where
+        F: Future<Output = Result<Answer, Failure>> + Send + 'static,
+    {
         let record = self.host.record.clone();
         let wait = client_limits(&self.host.limits).call_wait;
-        match self.started.handle(process) {
+        let handle = match older {
+            true => self.started.older_handle(process),
+            false => self.started.handle(process),
+        };
+        match handle {
             Some((process, parts)) => {
                 let (asked, acting) = (Instant::now(), act(process.clone(), parts));
                 self.busy.spawn(async move {
@@ -344,6 +380,7 @@ impl ExecUser {
                     }
                 });
             }
+            None if older => record.refused(call, "no older process is followed"),
             None => record.refused(call, "the process was not started"),
         }
     }
@@ -377,8 +414,9 @@ impl ExecUser {
                     let held = StartedProcess { process: handle, parts, following };
                     let mut all = started.all();
                     let newest = all.entry(process).or_default();
-                    let older = newest.held.replace(held).into_iter();
-                    newest.older.extend(older.filter_map(StartedProcess::followed));
+                    let older = newest.held.replace(held);
+                    newest.before = older.as_ref().map(|older| older.parts.whole().clone());
+                    newest.older.extend(older.and_then(StartedProcess::followed));
                 }
                 Ok(Err(failure)) => report(&record, call, Err(failure)),
             }

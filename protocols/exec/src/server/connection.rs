@@ -203,6 +203,8 @@ impl ConnectionTask {
                 LinkEvent::Room => {}
                 LinkEvent::Reached(number) => self.answers_reached(number),
             },
+            // No wake-up is lost between the last look at the session and this wait: only this task
+            // waits, so `Notify` stores the permit of a change that comes before the wait.
             () = self.wake.notified() => {}
             text = self.fetches.next(), if room => self.link.send_text(text),
             text = self.files.next(), if room => self.link.send_text(text),

@@ -120,6 +120,8 @@ impl Fetches {
         let wait = params.timeout_ms.map_or(EVER, Duration::from_millis).min(EVER);
         let is_queued = self.permits.available_permits() == 0;
         let wait = if is_queued && defect!(QueuedFetchHasHalfTime) { wait / 2 } else { wait };
+        let is_uncounted = params.stream_response && defect!(StreamsUncounted);
+        let counter = if is_uncounted { Arc::default() } else { self.counter.clone() };
         let fetch = Fetch {
             net: net.clone(),
             id,
@@ -130,7 +132,7 @@ impl Fetches {
             most,
             sender: self.sender.clone(),
             permits: self.permits.clone(),
-            _counted: Counted::new(&self.counter),
+            _counted: Counted::new(&counter),
         };
         while self.tasks.try_join_next().is_some() {} // discard the results of finished tasks
         self.tasks.spawn(fetch.run(hop));

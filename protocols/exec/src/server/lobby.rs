@@ -81,6 +81,8 @@ impl LobbyPlace {
     /// Completes when another connection takes this place. Cancel safe: dropping the future loses
     /// nothing.
     pub(super) async fn taken(&self) {
+        // No wake-up is lost before this wait: only the task of the connection waits, so `Notify`
+        // stores the permit. A dropped future that has the permit gives it back.
         self.taken.notified().await;
     }
 }

@@ -104,6 +104,9 @@ impl Stdin {
         if front.is_empty() {
             self.queue.pop_front();
         }
+        if self.queue.is_empty() && defect!(ReadWritesForgotten) {
+            self.ids.forget_all();
+        }
     }
 
     /// Accepts no new bytes, because the process has exited. A child process may still read the
@@ -195,6 +198,14 @@ mod tests {
         stdin.took(3);
         assert_eq!(write(&mut stdin, Some("2"), "efg"), Some(Accepted));
         assert_eq!(taken(&mut stdin), b"defg");
+    }
+
+    #[test]
+    fn a_write_that_was_read_is_remembered() {
+        let mut stdin = Stdin::new(true, 4, 10);
+        assert_eq!(write(&mut stdin, Some("1"), "a"), Some(Accepted));
+        stdin.took(1);
+        assert!(stdin.ids().contains("1"));
     }
 
     #[test]

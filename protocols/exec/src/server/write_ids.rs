@@ -62,6 +62,11 @@ impl WriteIds {
         self.answers.remove(id);
     }
 
+    /// For a defect: forgets all ids.
+    pub(super) fn forget_all(&mut self) {
+        self.answers.clear();
+    }
+
     /// Forgets the ids whose answers have reached the client: all those of the connection, up to
     /// this number.
     pub(super) fn reached(&mut self, last: WriteAnswer) {

@@ -2,8 +2,9 @@
 //!
 //! The history knows when each byte was printed, and when the client's end of each connection was over.
 //! A connection carries nothing that was printed after its end. A generation whose connection was not
-//! opened carries nothing, except the next one: an attempt may bring items, and fail. A client that died
-//! counts its generations anew, and is not judged.
+//! opened carries nothing, except the next one: an attempt may bring items, and fail. A client that has failed
+//! for good has no connection, and receives nothing that was printed later. A client that died counts its
+//! generations anew, and is not judged.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,6 +17,7 @@ use crate::subjects::judging::{has_puppet, host, judged};
 kinds! {
     pub(super) GENERATIONS_ARE_TRUE;
     WAS_OVER = "was-over": "{subject:}the client names generation {number} for an item that was printed at {printed}, but that connection was over at {over} {moment}";
+    HAD_FAILED = "had-failed": "{subject:}an item was printed at {printed}, and its client received it although it had failed for good at {failed} {moment}";
     NOT_OPEN = "not-open": "{subject:}the client names generation {number} for an item, but has opened connections only up to generation {newest} {moment}";
 }
 
@@ -35,10 +37,17 @@ pub(super) fn generations_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
     let mut printed: BTreeMap<&Stream, Printed> = BTreeMap::new();
     let mut received: BTreeMap<(&str, &Stream), usize> = BTreeMap::new();
     let mut died: BTreeSet<&str> = BTreeSet::new();
+    let mut failed: BTreeMap<&str, Time> = BTreeMap::new();
     let mut found = Vec::new();
     for event in judged(cx) {
         match &event.what {
             EventKind::Died { .. } => drop(died.insert(host(event))),
+            EventKind::Milestone {
+                name: "exec.client.failed-deadline" | "exec.client.failed-permanent",
+                ..
+            } => {
+                failed.entry(host(event)).or_insert(event.at);
+            }
             EventKind::Produced { stream, bytes } => {
                 let printed = printed.entry(stream).or_default();
                 let before = printed.last().map_or(0, |(end, _)| *end);
@@ -62,7 +71,12 @@ pub(super) fn generations_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
                 let violation = |kind, data| {
                     Violation::new("generations_are_true", stream, event.at, kind, data)
                 };
-                if *number > newest + 1 {
+                let failed = failed.get(client).copied();
+                if let Some((printed, failed)) = printed.zip(failed)
+                    && printed > failed
+                {
+                    found.push(violation(&HAD_FAILED, fields! { printed, failed }));
+                } else if *number > newest + 1 {
                     found.push(violation(&NOT_OPEN, fields! { number: *number, newest }));
                 } else if let Some((printed, over)) = printed.zip(over)
                     && printed > over
@@ -82,7 +96,7 @@ pub(super) fn generations_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{started, violations};
+    use super::super::tests::{milestone, started, violations};
     use super::*;
     use crate::property::scripted::ScriptedRun;
 
@@ -129,6 +143,22 @@ mod tests {
         );
         let puppet = run(2_000).delivered_in(9, "p1/stdout", 3_000, "b").puppet("server");
         assert_eq!(found(puppet).len(), 0);
+    }
+
+    #[test]
+    fn a_failed_client_receives_nothing_that_was_printed_later() {
+        let failed = |name, ms| {
+            let failed = milestone(run(4_500), ms, name, &[]);
+            found(failed.delivered_in(2, "p1/stdout", 4_600, "bc"))
+        };
+        assert_eq!(failed("exec.client.failed-permanent", 4_500), [""; 0]);
+        assert_eq!(
+            failed("exec.client.failed-permanent", 4_499),
+            [
+                "p1/stdout: an item was printed at 4.500 s, and its client received it although it had failed for good at 4.499 s (at 4.600 s)"
+            ]
+        );
+        assert_eq!(failed("exec.client.failed-deadline", 4_499).len(), 1);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use super::generations::LITTLE;
 use crate::history::{EventKind, Time};
+use crate::property::path::NEVER;
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation};
 use crate::schedule::Host;
@@ -36,11 +37,15 @@ const PERIOD: u64 = 250;
 
 /// The durations that decide how long something is counted.
 struct Spans {
+    /// The calls that a client has in flight at a time; further ones wait for their turn.
+    calls: u64,
     /// The longest time that a client waits for an answer, besides the wait of the call.
     call_wait: Duration,
     /// The processes of a session, and the open files of a connection.
     processes: u64,
     file_handles: u64,
+    /// The ids of writes that the server remembers for a process.
+    write_ids: u64,
     /// How long the server keeps a detached session, and a closed process.
     lifetime: Duration,
     retention: Duration,
@@ -61,10 +66,13 @@ impl Spans {
         let launches = processes.filter_map(|(name, _)| {
             cx.plan.entry::<Setup>(TABLE, name)?.launch_takes.map(|takes| takes.0)
         });
+        let client = client_limits(&limits);
         Self {
-            call_wait: client_limits(&limits).call_wait,
+            calls: client.calls as u64,
+            call_wait: client.call_wait,
             processes: server.processes as u64,
             file_handles: server.file_handles as u64,
+            write_ids: server.write_ids as u64,
             lifetime: server.detached_lifetime,
             retention: server.closed_retention,
             doubt: server.wire.ping_interval + round_trip,
@@ -110,6 +118,7 @@ const OF_SERVERS: &[Counter] = &[
     counter("http-requests", http_requests),
     counter("file-requests", file_requests),
     counter("file-handles", file_handles),
+    counter("write-ids", write_ids),
 ];
 
 /// See the module.
@@ -216,6 +225,43 @@ impl<'s, 'a> Scene<'s, 'a> {
         self.ledger.attached(host).is_some_and(|since| since + MOMENT <= self.now)
     }
 
+    /// Whether a host has a connection that was installed by then.
+    fn is_attached_since(&self, host: &str, then: Time) -> bool {
+        self.ledger.attached(host).is_some_and(|since| since <= then)
+    }
+
+    /// Whether a moment is enough for a request and its answer: no fault delays them, and little output
+    /// is before them.
+    fn is_calm(&self) -> bool {
+        let fault = &self.ledger.network_fault;
+        fault.settled.is_none_or(|settled| settled + MOMENT <= self.now) && fault.printed <= LITTLE
+    }
+
+    /// Whether the client certainly has the only request of a call of its user: a moment ago the user
+    /// made it, and there is no answer. A user that awaits a start makes it afterwards.
+    fn is_pending(&self, call: &CallLife<'_>) -> bool {
+        let has_one =
+            matches!(call.verb, "read" | "http" | "read-file" | "write-file" | "remove-file");
+        let starts = self.own().filter(|start| {
+            start.verb == "start" && call.process.is_some() && start.process == call.process
+        });
+        let settled = starts.map(|start| start.settled().unwrap_or(NEVER));
+        let made = settled.fold(call.asked, Time::max);
+        has_one && call.settled().is_none() && made + MOMENT <= self.now
+    }
+
+    /// Whether a body certainly arrives for a call: its user has the head, reads at once and has not
+    /// read the end, and the HTTP server has more.
+    fn is_arriving(&self, call: &CallLife<'_>) -> bool {
+        call.verb == "http-stream"
+            && !call.is_slow
+            && call.opened.is_some_and(|opened| opened + MOMENT <= self.now)
+            && call.over().is_none()
+            && call.exited.is_none()
+            && call.asked + call.fetches > self.now
+            && self.is_attached_since(call.host, call.asked)
+    }
+
     /// Whether a server may still work for a call: until its user has the result, or, if it gets
     /// none, until the connection is over.
     fn may_be_served(&self, call: &CallLife<'_>) -> bool {
@@ -244,7 +290,10 @@ fn at_most(most: u64) -> Bounds {
 
 fn calls(scene: &Scene<'_, '_>) -> Bounds {
     let open = scene.own().filter(|call| scene.may_be(call.settled()) || scene.may_expire(call));
-    at_most(open.map(|call| call.requests).sum())
+    let most = open.map(|call| call.requests).sum();
+    let is_up = scene.is_attached(scene.host);
+    let least = if is_up { count(scene.own(), |call| scene.is_pending(call)) } else { 0 };
+    (least.min(scene.spans.calls), Some(most))
 }
 
 fn followed_processes(scene: &Scene<'_, '_>) -> Bounds {
@@ -294,8 +343,9 @@ fn endings(scene: &Scene<'_, '_>) -> Bounds {
 }
 
 fn bodies(scene: &Scene<'_, '_>) -> Bounds {
-    let streams = scene.own().filter(|call| call.verb == "http-stream");
-    at_most(count(streams, |call| scene.may_be(call.over())))
+    let streams = || scene.own().filter(|call| call.verb == "http-stream");
+    let most = count(streams(), |call| scene.may_be(call.over()));
+    (count(streams(), |call| scene.is_arriving(call)), Some(most))
 }
 
 // -- the server -----------------------------------------------------------------------------------
@@ -357,20 +407,43 @@ fn known_processes(scene: &Scene<'_, '_>) -> Bounds {
     (count(starts(), is_certain), most.map(|most| most.min(count(starts(), may_be_known))))
 }
 
+/// A request is in progress while the HTTP server has more of its body.
 fn http_requests(scene: &Scene<'_, '_>) -> Bounds {
-    let requests = scene.calls().filter(|call| call.verb.starts_with("http"));
-    at_most(count(requests, |call| scene.may_be_served(call)))
+    let requests = || scene.calls().filter(|call| call.verb.starts_with("http"));
+    let most = count(requests(), |call| scene.may_be_served(call));
+    let is_certain = |call: &CallLife<'_>| scene.is_calm() && scene.is_arriving(call);
+    (count(requests(), is_certain), Some(most))
 }
 
 fn file_requests(scene: &Scene<'_, '_>) -> Bounds {
-    let is_about_files =
-        |verb: &str| verb.ends_with("-file") || matches!(verb, "read-blocks" | "use-files");
-    let requests = scene.calls().filter(|call| is_about_files(call.verb));
+    fn is_about_files(verb: &str) -> bool {
+        verb.ends_with("-file") || matches!(verb, "read-blocks" | "use-files")
+    }
+    let requests = || scene.calls().filter(|call| is_about_files(call.verb));
     // A write that runs is finished, also if its connection ends.
-    at_most(count(requests, |call| {
+    let most = count(requests(), |call| {
         let earlier = Scene { now: scene.now.before(call.hangs), ..*scene };
         scene.may_be_served(call) || earlier.may_be_served(call)
-    }))
+    });
+    let least = u64::from(requests().any(|call| is_hanging(scene, call)));
+    (least, Some(most))
+}
+
+/// Whether the server certainly performs a write: it is the first one to a file whose disk hangs for
+/// longer, and no other operation of any user is about files that may hold it up.
+fn is_hanging(scene: &Scene<'_, '_>, call: &CallLife<'_>) -> bool {
+    let may_hold_up = |other: &CallLife<'_>| {
+        other.asked <= call.asked
+            && !std::ptr::eq(other, call)
+            && (other.verb == "use-files" || other.file.is_some())
+    };
+    call.verb == "write-file"
+        && call.settled().is_none()
+        && call.asked + MOMENT <= scene.now
+        && call.asked + call.writes_hang > scene.now
+        && scene.is_calm()
+        && scene.is_attached_since(call.host, call.asked)
+        && !scene.calls().any(may_hold_up)
 }
 
 /// A user that reads a file in blocks closes it, unless it was refused a block. One that does tasks with
@@ -385,4 +458,34 @@ fn file_handles(scene: &Scene<'_, '_>) -> Bounds {
     let open = open.map(|call| call.tasks).sum::<u64>();
     let most = connections(scene).1.map(|conns| conns.saturating_mul(scene.spans.file_handles));
     (0, most.map(|most| most.min(open)))
+}
+
+/// The count is that of the process with the most ids. The server asks whether its answers have arrived when
+/// it has sent a quarter of the limit of them, so it remembers all writes of a host with fewer. A byte stream
+/// may write in several pieces.
+fn write_ids(scene: &Scene<'_, '_>) -> Bounds {
+    let writes = || scene.calls().filter(|call| matches!(call.verb, "write" | "write-stream"));
+    if writes().any(|call| call.verb == "write-stream") {
+        return (0, None);
+    }
+    let mut asked: BTreeMap<(&str, Option<&str>), u64> = BTreeMap::new();
+    writes().for_each(|call| *asked.entry((call.host, call.process)).or_default() += 1);
+    let starts = || scene.calls().filter(|call| call.verb == "start");
+    let is_running = |start: &&CallLife<'_>| {
+        start.launched.is_some() && start.exited.is_none() && !start.is_orphan
+    };
+    let kept = starts().filter(is_running).map(|start| {
+        let is_its = |call: &CallLife<'_>| call.host == start.host && call.process == start.process;
+        let of_host = count(writes(), |call| call.host == start.host);
+        let is_unmarked = of_host < scene.spans.write_ids / 4 && count(starts(), is_its) == 1;
+        let since = scene.ledger.attached(start.host).filter(|_| is_unmarked);
+        since.map_or(0, |since| {
+            count(writes(), |call| {
+                let accepted = call.outcome.filter(|(_, outcome)| *outcome == Outcome::Answered);
+                let is_there = accepted.is_some_and(|(at, _)| at + MOMENT <= scene.now);
+                is_its(call) && call.asked >= since && is_there
+            })
+        })
+    });
+    (kept.max().unwrap_or_default(), asked.values().max().copied().or(Some(0)))
 }

@@ -18,6 +18,7 @@ use crate::subjects::judging::{has_puppet, host, judged};
 kinds! {
     pub(super) LOST_BY_ITS_OWN_END;
     NOT_OVER = "not-over": "{subject} was treated as lost by its client, but it was still open {moment}";
+    NOT_HAD = "not-had": "{subject} was treated as lost by its client, which had not installed it, or had lost it before {moment}";
 }
 
 kinds! {
@@ -79,31 +80,33 @@ pub(super) fn connection<'a>(cx: &CheckContext<'a>, number: u64) -> Option<&'a C
 }
 
 /// A client gives up an installed connection only if that connection ended, or if the server called
-/// it closed or sent an invalid message over it; never because another connection ended.
+/// it closed or sent an invalid message over it; never because another connection ended. It gives it up
+/// once.
 pub(super) fn lost_by_its_own_end(cx: &CheckContext<'_>) -> Vec<Violation> {
     let mut over = BTreeSet::new();
+    let mut installed = BTreeSet::new();
     let mut found = Vec::new();
     for event in judged(cx) {
         if let EventKind::ConnOver { conn, side: Side::Client, .. } = event.what {
             over.insert(conn.0 as u64 + 1); // product code counts from 1
         }
-        let Some(milestone) =
-            ConnMilestone::of(event).filter(|milestone| milestone.name == "exec.client.lost")
-        else {
-            continue;
-        };
-        if milestone.gives_up_the_living() {
-            continue;
-        }
-        cx.judges("lost_by_its_own_end");
-        if !over.contains(&milestone.conn) {
-            found.push(Violation::new(
-                "lost_by_its_own_end",
-                conn_of(&milestone),
-                event.at,
-                &NOT_OVER,
-                ViolationFields::default(),
-            ));
+        let Some(milestone) = ConnMilestone::of(event) else { continue };
+        match milestone.name {
+            "exec.client.connected" => drop(installed.insert(milestone.conn)),
+            "exec.client.lost" => {
+                cx.judges("lost_by_its_own_end");
+                let is_alive = milestone.gives_up_the_living();
+                let wrong = match () {
+                    () if !installed.remove(&milestone.conn) => Some(&NOT_HAD),
+                    () if !is_alive && !over.contains(&milestone.conn) => Some(&NOT_OVER),
+                    () => None,
+                };
+                found.extend(wrong.map(|kind| {
+                    let (conn, data) = (conn_of(&milestone), ViolationFields::default());
+                    Violation::new("lost_by_its_own_end", conn, event.at, kind, data)
+                }));
+            }
+            _ => {}
         }
     }
     found
@@ -148,10 +151,13 @@ struct Sessions<'a> {
     /// Connections of the session that the host last received.
     of: BTreeMap<&'a str, BTreeSet<u64>>,
     detached: BTreeSet<u64>,
+    /// Connections that the server closes because their handshake took too long.
+    closing: BTreeSet<u64>,
 }
 
 /// A connection never takes a session from another attached one. A resume always names the session
-/// that the client last received.
+/// that the client last received. The server detaches a connection after its own end of it is over, or while
+/// it says goodbye after a handshake that took too long: another milestone does not count.
 pub(super) fn no_stealing(cx: &CheckContext<'_>) -> Vec<Violation> {
     if !cx.plan.puppets.is_empty() {
         return Vec::new();
@@ -189,8 +195,14 @@ pub(super) fn no_stealing(cx: &CheckContext<'_>) -> Vec<Violation> {
                 }
                 own.insert(milestone.conn);
             }
+            "exec.server.no-handshake" => drop(sessions.closing.insert(milestone.conn)),
             "exec.server.detached" => {
-                sessions.detached.insert(milestone.conn);
+                let over = connection(cx, milestone.conn).and_then(|conn| conn.over.1);
+                if over.is_some_and(|over| over <= event.at)
+                    || sessions.closing.contains(&milestone.conn)
+                {
+                    sessions.detached.insert(milestone.conn);
+                }
             }
             _ => {}
         }
@@ -360,6 +372,10 @@ mod tests {
         milestone("exec.client.lost", conn, ("why", MilestoneValue::Text(why.into())))
     }
 
+    fn connected(conn: u64) -> EventKind {
+        milestone("exec.client.connected", conn, ("generation", MilestoneValue::Number(1)))
+    }
+
     fn answer_read(conn: u64, id: u64) -> EventKind {
         milestone("exec.client.received", conn, ("id", MilestoneValue::Number(id)))
     }
@@ -396,13 +412,16 @@ mod tests {
         )
     }
 
-    /// Checks events in a run with four connections that were opened at 0.9 s.
+    /// Checks events in a run with four connections that were opened at 0.9 s. At the server, all but the
+    /// last one are over when the events of the other tests happen.
     fn judge_events(
         check: fn(&CheckContext<'_>) -> Vec<Violation>,
         events: Vec<Event>,
     ) -> Vec<String> {
-        let conn =
-            |n| Connection::new(format!("client#{n}"), "client".into(), "server".into(), Time(900));
+        let conn = |n| Connection {
+            over: (None, (n < 4).then_some(Time(5))),
+            ..Connection::new(format!("client#{n}"), "client".into(), "server".into(), Time(900))
+        };
         let history = History { events, conns: (1..5).map(conn).collect(), ..History::default() };
         let (plan, guarantees) = (Plan::new("exec"), Guarantees::default());
         let servers = &["server"];
@@ -420,7 +439,10 @@ mod tests {
 
     #[test]
     fn only_an_ended_connection_is_lost() {
-        let of = |entries| judge(lost_by_its_own_end, entries);
+        let of = |entries: [EventKind; 2]| {
+            let installed = [connected(1), connected(2)].into_iter();
+            judge(lost_by_its_own_end, installed.chain(entries))
+        };
         assert_eq!(of([over(1), lost(1, "closed by the peer")]), [""; 0]);
         let wrong =
             ["connection 2 was treated as lost by its client, but it was still open (at 0.005 s)"];
@@ -430,7 +452,20 @@ mod tests {
 
     #[test]
     fn a_server_may_call_a_connection_closed() {
-        assert_eq!(judge(lost_by_its_own_end, LIVES.map(|why| lost(1, why))), [""; 0]);
+        for why in LIVES {
+            assert_eq!(judge(lost_by_its_own_end, [connected(1), lost(1, why)]), [""; 0]);
+        }
+    }
+
+    #[test]
+    fn a_connection_is_lost_once_and_after_it_was_installed() {
+        let lost = || lost(1, LIVES[0]);
+        let wrong = [
+            "connection 1 was treated as lost by its client, which had not installed it, or had lost it before (at 0.005 s)",
+        ];
+        assert_eq!(judge(lost_by_its_own_end, [lost(), connected(1)]), wrong);
+        assert_eq!(judge(lost_by_its_own_end, [connected(1), lost(), lost()]), wrong);
+        assert_eq!(judge(lost_by_its_own_end, [connected(2), lost()]), wrong);
     }
 
     #[test]
@@ -462,6 +497,11 @@ mod tests {
         assert_eq!(of(&[detached(1), attached(2, 1), attached(3, 1)]).len(), 1);
         let anew = [attached(2, 0), initialized(2), detached(2), attached(3, 1)];
         assert_eq!(of(&anew), [""; 0], "connection 1 has another session");
+        let open = [detached(1), attached(4, 1), detached(4), attached(2, 1)];
+        assert_eq!(of(&open).len(), 1, "the server's end of connection 4 is not over");
+        let late = milestone("exec.server.no-handshake", 4, ("why", MilestoneValue::Number(0)));
+        let closing = [detached(1), attached(4, 1), late, detached(4), attached(2, 1)];
+        assert_eq!(of(&closing), [""; 0], "the server closes connection 4");
         let unheard = [attached(2, 0), detached(1), attached(3, 1)];
         assert_eq!(of(&unheard), [""; 0], "nobody was told of the session of connection 2");
     }

@@ -1,8 +1,10 @@
 //! `refusals_are_true`: a call is refused only if its process or file is not there, or a limit binds.
 //!
 //! The property compares refusals with the outside world: the real ends of processes, the real
-//! changes of files, and the limits of the run. After the death of a host, it judges no refusal. A client
-//! acts on the code of a refusal, so each refusal has the code of its reason.
+//! changes of files, and the limits of the run. After the death of the server, it judges no refusal. A
+//! client that died and started again knows no earlier process. A closed process stays for its retention,
+//! which begins when the process and its output have ended. A client acts on the code of a refusal, so each
+//! refusal has the code of its reason.
 //! `ids_are_own` judges the refusal of a taken id, and `processes_fail_truly` the failure of a whole
 //! process because of a gap. A process also fails if its own read has no answer; `justified_failure`
 //! judges that failure.
@@ -18,7 +20,8 @@ use crate::schedule::{Fault, Pipe, faults};
 use crate::subjects::exec::answers::ExecFailure;
 use crate::subjects::exec::files::{TARGET, path, target};
 use crate::subjects::exec::limits::{LIMITS, client_limits, server_limits};
-use crate::subjects::judging::{has_puppet, judged};
+use crate::subjects::exec::web;
+use crate::subjects::judging::{has_puppet, host, judged};
 use crate::world::process::{Setup, TABLE};
 use reknit_exec::client::Failure;
 use reknit_exec::limits::{ClientLimits, ServerLimits};
@@ -29,6 +32,7 @@ use reknit_exec::wire::process::WriteStatus;
 kinds! {
     pub(super) REFUSALS_ARE_TRUE;
     STILL_THERE = "still-there": "{subject:}it was refused ({answer}), although {process} was still running {moment}";
+    STILL_KEPT = "still-kept": "{subject:}the read was refused ({answer}), although {process} ended only at {ended} and is kept for longer {moment}";
     NOT_STARTED = "not-started": "{subject:}the start was refused ({answer}), although the process can be started and no limit was reached {moment}";
     WAS_READ = "was-read": "{subject:}the write was refused ({answer}), although the process read its line {moment}";
     FILE_REFUSED = "file-refused": "{subject:}it was refused ({answer}), although nothing prevents it and no limit was reached {moment}";
@@ -45,9 +49,12 @@ const STDIN: &str = "/stdin";
 /// The start of a refusal for lack of room.
 const TOO_MANY: &str = "too many ";
 
+/// The start of a refusal of an unknown process.
+const UNKNOWN: &str = "unknown process id ";
+
 /// The codes of refusals, by the start of their messages.
 const CODES: [(&str, i64); 7] = [
-    ("unknown process id ", code::INVALID_REQUEST),
+    (UNKNOWN, code::INVALID_REQUEST),
     ("process id ", code::INVALID_REQUEST),
     ("start was cancelled", code::INVALID_REQUEST),
     ("the process could not be started: ", code::INTERNAL),
@@ -70,8 +77,8 @@ const LONGEST_TEXT: usize = 64;
 #[derive(Default)]
 struct Truth<'a> {
     targets: Targets<'a>,
-    /// The processes that really ended.
-    ended: BTreeSet<&'a str>,
+    /// When each process and its output really ended.
+    ended: BTreeMap<&'a str, Time>,
     /// The lines that each process printed, and their bytes.
     printed: BTreeMap<&'a str, (usize, usize)>,
     /// The first write to each file, if it was not removed since.
@@ -80,8 +87,10 @@ struct Truth<'a> {
     input_closed: Option<Time>,
     /// When each call was answered. A call that its user gave up may still wait at the server.
     answered: BTreeMap<Call, Time>,
-    /// Whether a host died.
-    died: bool,
+    /// When each client last died.
+    client_died: BTreeMap<&'a str, Time>,
+    /// Whether the server died.
+    server_died: bool,
 }
 
 /// See the module.
@@ -105,7 +114,9 @@ pub(super) fn refusals_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
     found.extend(with_another_code(cx));
     for event in judged(cx) {
         match &event.what {
-            EventKind::Answered { call, answer: answer @ Answer::Refused(_) } if !truth.died => {
+            EventKind::Answered { call, answer: answer @ Answer::Refused(_) }
+                if !truth.server_died =>
+            {
                 truth.answered.insert(*call, event.at);
                 let Some(refusal) = answer.refusal::<ExecFailure>() else { continue };
                 let Some(asked) = truth.targets.asked.get(call) else { continue };
@@ -162,14 +173,23 @@ pub(super) fn refusals_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
                     }
                     _ => {
                         let is_known = |process: &&str| {
-                            !failed.contains(process) && !truth.has_successor(*call, asked)
+                            !failed.contains(process)
+                                && !truth.has_successor(*call, asked)
+                                && !truth.has_lost_its_client(*call)
                         };
                         let process = truth.targets.of(*call).filter(is_known);
                         let process = process.inspect(|_| cx.judges("refusals_are_true"));
-                        let lives = process.filter(|process| !truth.ended.contains(process));
-                        found.extend(
-                            lives.map(|process| violation(&STILL_THERE, fields! { process })),
-                        );
+                        let Some(process) = process else { continue };
+                        match truth.ended.get(process).copied() {
+                            None => found.push(violation(&STILL_THERE, fields! { process })),
+                            Some(ended) => {
+                                let is_kept = event.at < ended + limits.closed_retention;
+                                if is_kept && is_unknown_read(asked, refusal) {
+                                    let data = fields! { process, ended };
+                                    found.push(violation(&STILL_KEPT, data));
+                                }
+                            }
+                        }
                     }
                 }
             }
@@ -201,6 +221,12 @@ fn may_be_too_large(
 /// Returns whether the server refused a call because too many others wait.
 fn is_for_lack_of_room(refusal: &ExecFailure) -> bool {
     matches!(&refusal.0, Failure::Refused { message, .. } if message.starts_with(TOO_MANY))
+}
+
+/// Returns whether a read was refused because the server has no such process.
+fn is_unknown_read(asked: &UserOperation<'_>, refusal: &ExecFailure) -> bool {
+    let reads = matches!(asked.verb(), "read" | "read-all" | "pipeline");
+    reads && matches!(&refusal.0, Failure::Refused { message, .. } if message.starts_with(UNKNOWN))
 }
 
 /// Returns whether a call was refused because its file was open on a connection that ended meanwhile.
@@ -273,7 +299,7 @@ impl<'a> Truth<'a> {
             EventKind::Answered { call, .. } | EventKind::Opened { call, .. } => {
                 self.answered.entry(*call).or_insert(event.at);
             }
-            EventKind::Ended { stream, .. } => drop(self.ended.insert(&stream.0)),
+            EventKind::Ended { stream, .. } => drop(self.ended.insert(&stream.0, event.at)),
             EventKind::Produced { stream, bytes } => {
                 let (lines, total) = self.printed.entry(cx.guarantees.whole(stream)).or_default();
                 (*lines, *total) = (*lines + 1, *total + bytes.len());
@@ -292,7 +318,11 @@ impl<'a> Truth<'a> {
             {
                 self.input_closed = Some(event.at);
             }
-            EventKind::Died { .. } => self.died = true,
+            EventKind::Died { .. } => match host(event) {
+                web::HOST => {}
+                server if cx.servers.contains(&server) => self.server_died = true,
+                client => drop(self.client_died.insert(client, event.at)),
+            },
             _ => {}
         }
     }
@@ -391,6 +421,13 @@ impl<'a> Truth<'a> {
         self.written.get(&*target(&path(file))).copied()
     }
 
+    /// Returns whether the client that started the process of a call has died.
+    fn has_lost_its_client(&self, call: Call) -> bool {
+        self.targets.start_of(call).is_some_and(|start| {
+            self.client_died.get(start.host).is_some_and(|died| start.at <= *died)
+        })
+    }
+
     /// Returns whether a newer process may have the name of the process of a call.
     fn has_successor(&self, call: Call, asked: &UserOperation<'a>) -> bool {
         let mut newer = self.targets.asked.range(call..).map(|(_, newer)| newer);
@@ -401,6 +438,8 @@ impl<'a> Truth<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::super::tests::{started, violations};
     use super::*;
     use crate::history::{Class, Nature, ProcessOutcome};
@@ -422,13 +461,13 @@ mod tests {
             let read =
                 call("read", r#"{"process":"p1"}"#).ended("p1", 2_050, ProcessOutcome::Exit(0));
             let why = Failure::Refused { code, message: message.to_owned() };
-            violations(&refused(read, 2_100, why), refusals_are_true)
+            violations(&refused(read, 300_000, why), refusals_are_true)
         };
         assert_eq!(found(-32600, "unknown process id p1"), [""; 0]);
         assert_eq!(
             found(-32603, "unknown process id p1"),
             [
-                "call 2: it was refused with the code -32603 (refused: the server refused: unknown process id p1 (-32603)), but this refusal has the code -32600 (at 2.100 s)"
+                "call 2: it was refused with the code -32603 (refused: the server refused: unknown process id p1 (-32603)), but this refusal has the code -32600 (at 300.000 s)"
             ]
         );
         assert_eq!(found(-32603, "the request failed: lost"), [""; 0]);
@@ -456,6 +495,47 @@ mod tests {
         assert!(violations(&failed, refusals_are_true).is_empty());
         let again = write().asked_as(3, 2_010, Class::InFlight, "start", r#"{"process":"p1"}"#);
         assert!(violations(&refused(again, 2_100, why()), refusals_are_true).is_empty());
+    }
+
+    #[test]
+    fn a_closed_process_is_read_for_its_retention() {
+        let unknown = || says("unknown process id p1");
+        let found = |verb: &str, ms, why: Failure| {
+            let mut run = call(verb, r#"{"process":"p1"}"#);
+            run.plan
+                .limits
+                .set("server.closed-retention", LimitValue::Duration(Duration::from_secs(5)));
+            let run = run.ended("p1", 2_050, ProcessOutcome::Exit(0));
+            violations(&refused(run, ms, why), refusals_are_true)
+        };
+        assert_eq!(
+            found("read", 7_049, unknown()),
+            [
+                "call 2: the read was refused (refused: the server refused: unknown process id p1 (-32600)), although p1 ended only at 2.050 s and is kept for longer (at 7.049 s)"
+            ]
+        );
+        assert_eq!(found("read", 7_050, unknown()), [""; 0]);
+        assert_eq!(found("write", 2_100, unknown()), [""; 0], "the process has ended");
+        assert_eq!(found("read", 2_100, says("no")), [""; 0], "for another reason");
+    }
+
+    #[test]
+    fn a_death_excuses_refusals_of_its_own_host() {
+        let why = || Failure::NotWritten(WriteStatus::StdinClosed);
+        let found = |died: &str, ms| {
+            let run = started().died(died, ms);
+            let run = run.asked_as(2, 2_000, Class::InFlight, "write", r#"{"process":"p1"}"#);
+            violations(&refused(run, 2_100, why()), refusals_are_true).len()
+        };
+        assert_eq!((found("server", 1_500), found("client", 1_500)), (0, 0));
+        assert_eq!((found("client2", 1_500), found("web", 1_500)), (1, 1));
+        let unknown = || says("unknown method");
+        let file = |died| {
+            let run = started().died(died, 1_500);
+            let run = run.asked_as(2, 2_000, Class::InFlight, "remove-file", r#"{"file":"f1"}"#);
+            violations(&refused(run, 2_100, unknown()), refusals_are_true).len()
+        };
+        assert_eq!((file("server"), file("client")), (0, 1), "files outlive their client");
     }
 
     #[test]

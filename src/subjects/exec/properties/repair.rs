@@ -95,29 +95,100 @@ pub(super) fn refusals_pass(cx: &CheckContext<'_>) -> Vec<Violation> {
     found
 }
 
+/// The output of one stream of a process, and how much of it its user has received.
+#[derive(Default)]
+struct StreamOutput {
+    /// The number of bytes up to the end of each item that the process printed.
+    ends: Vec<u64>,
+    /// The number of bytes that the user has received.
+    received: u64,
+}
+
+impl StreamOutput {
+    /// Records that the process printed an item.
+    fn prints(&mut self, bytes: usize) {
+        let end = self.ends.last().copied().unwrap_or_default() + bytes as u64;
+        self.ends.push(end);
+    }
+
+    /// Returns the items and the bytes that the user has not received.
+    fn missed(&self) -> (u64, u64) {
+        let items = self.ends.iter().filter(|end| **end > self.received).count();
+        let printed = self.ends.last().copied().unwrap_or_default();
+        (items as u64, printed.saturating_sub(self.received))
+    }
+}
+
+/// The output of all processes.
+#[derive(Default)]
+struct Outputs<'a> {
+    /// The host and the process of each start.
+    starts: BTreeMap<Call, (&'a str, &'a str)>,
+    /// The host and the process of each record.
+    owners: BTreeMap<&'a str, (&'a str, &'a str)>,
+    /// The streams of each record.
+    streams: BTreeMap<&'a str, BTreeMap<&'a Stream, StreamOutput>>,
+}
+
+impl<'a> Outputs<'a> {
+    /// Processes an event.
+    fn pass(&mut self, cx: &CheckContext<'a>, event: &'a Event) {
+        match &event.what {
+            EventKind::Asked { call, operation, .. } if operation.verb == "start" => {
+                let process = operation.fields.get("process").and_then(|process| process.as_str());
+                self.starts.extend(process.map(|process| (*call, (host(event), process))));
+            }
+            EventKind::Effect { call, target } => {
+                let start = self.starts.get(call).copied();
+                self.owners.extend(start.map(|owner| (target.as_str(), owner)));
+            }
+            EventKind::Produced { stream, bytes } => self.stream(cx, stream).prints(bytes.len()),
+            EventKind::Delivered { stream, bytes, .. } => {
+                self.stream(cx, stream).received += bytes.len() as u64;
+            }
+            // The next client of the host does not know these processes.
+            EventKind::Died { .. } => self.owners.retain(|_, (owner, _)| *owner != host(event)),
+            _ => {}
+        }
+    }
+
+    fn stream(&mut self, cx: &CheckContext<'a>, stream: &'a Stream) -> &mut StreamOutput {
+        self.streams.entry(cx.guarantees.whole(stream)).or_default().entry(stream).or_default()
+    }
+
+    /// Returns whether a process of a host may have more output that its user misses than the server
+    /// retains. What the user has received needs no retention: the client reads only what follows.
+    fn is_exceeded(&self, cx: &CheckContext<'_>, host: &str, process: &str) -> bool {
+        let mut records = self.owners.iter().filter(|(_, owner)| **owner == (host, process));
+        records.any(|(record, _)| {
+            let streams = self.streams.get(record).into_iter().flat_map(BTreeMap::values);
+            let missed = streams.map(StreamOutput::missed);
+            let (items, bytes) = missed.fold((0, 0), |sum, more| (sum.0 + more.0, sum.1 + more.1));
+            cx.guarantees.retention.is_exceeded(items, bytes)
+        })
+    }
+}
+
 /// The reason for which a process fails is true: a server that is not a puppet does not contradict
-/// itself, no event is missing if the retention could hold the whole output, and the client keeps
-/// the events for a subscriber, however slow.
+/// itself, no event is missing if the retention could hold all output of the process that its user has not
+/// received, and the client keeps the events for a subscriber, however slow.
 pub(super) fn processes_fail_truly(cx: &CheckContext<'_>) -> Vec<Violation> {
     if !cx.plan.puppets.is_empty() {
         return Vec::new();
     }
-    let retention = cx.guarantees.retention;
-    let (mut items, mut bytes) = (0, 0);
+    let mut outputs = Outputs::default();
     let mut given_up: BTreeSet<&Stream> = BTreeSet::new();
     let mut found = Vec::new();
     for event in judged(cx) {
+        outputs.pass(cx, event);
         match &event.what {
-            EventKind::Produced { bytes: more, .. } => {
-                (items, bytes) = (items + 1, bytes + more.len())
-            }
             EventKind::Milestone { name: "exec.client.process-failed", fields } => {
                 let Some((process, why)) = MilestoneValue::text(fields, "process")
                     .zip(MilestoneValue::text(fields, "why"))
                 else {
                     continue;
                 };
-                let had_room = !retention.is_exceeded(items as u64, bytes as u64);
+                let had_room = !outputs.is_exceeded(cx, host(event), process);
                 let is_contradiction = why == Failure::Contradiction.to_string();
                 let is_gap = why.starts_with("gap: ");
                 if is_contradiction || is_gap {

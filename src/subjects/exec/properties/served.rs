@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::generations::{LITTLE, connection};
-use crate::history::{Call, Event, EventKind, Time};
+use crate::history::{Answer, Call, Event, EventKind, Time};
 use crate::property::path::{NEVER, Requests, turn_behind};
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Guarantees, Phrase, Violation, ViolationFields};
@@ -98,13 +98,19 @@ impl<'a> UserOperation<'a> {
         operations::requests(self.operation)
     }
 
+    /// How long its request may wait at the server, whatever the patience of its user.
     pub(super) fn wait(&self) -> Duration {
-        self.operation.wait()
+        self.operation.request_wait()
     }
 
     /// The event after which the operation asked for more, if the schedule contains it.
     pub(super) fn after(&self) -> u64 {
         self.operation.fields.get("after").and_then(|after| after.as_u64()).unwrap_or(0)
+    }
+
+    /// Whether the user acts over the handle of an older process of the name.
+    pub(super) fn is_older(&self) -> bool {
+        self.operation.fields.get("older") == Some(&true.into())
     }
 
     /// The number of bytes that the operation writes.
@@ -159,6 +165,8 @@ impl<'a> ProcessFacts<'a> {
                 self.asked.extend(UserOperation::of(event));
                 self.output += bytes(operation);
             }
+            // The server may still answer a call that its user gave up.
+            EventKind::Answered { answer: Answer::GivenUp, .. } => {}
             EventKind::Answered { call, .. } | EventKind::Failed { call, .. } => {
                 self.over.insert(*call, event.at);
             }
@@ -304,6 +312,10 @@ pub(super) fn reads_wait(cx: &CheckContext<'_>) -> Vec<Violation> {
         else {
             continue;
         };
+        // Its user waited for less time than the read.
+        if matches!(answer, Answer::GivenUp) {
+            continue;
+        }
         let result = answer.done::<Read>();
         let after = result.and_then(|result| result.after).unwrap_or_else(|| read.after());
         if let Some(result) = result
@@ -314,7 +326,8 @@ pub(super) fn reads_wait(cx: &CheckContext<'_>) -> Vec<Violation> {
             let data = fields! { answer: result.alone().to_string() };
             found.push(Violation::new("reads_wait", *call, event.at, &TOO_EARLY, data));
         }
-        if known.network_fault.in_force > 0 {
+        // The events below are those of the newest process of the name.
+        if known.network_fault.in_force > 0 || read.is_older() {
             continue;
         }
         let turn = known.turn(*call, read, calls);

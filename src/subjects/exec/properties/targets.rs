@@ -1,7 +1,8 @@
 //! Which process each call of a user is about.
 //!
 //! A user that has no handle of a process waits for the outcome of its start: a call that it makes
-//! meanwhile is about the process that comes, not about an older one whose handle it has dropped.
+//! meanwhile is about the process that comes, not about an older one whose handle it has dropped. A call
+//! over an older handle is about the process that the newest one replaced.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,6 +17,8 @@ pub(super) struct Targets<'a> {
     pub(super) asked: BTreeMap<Call, UserOperation<'a>>,
     /// The newest process that each user can name, by host and name: its record.
     newest: BTreeMap<(&'a str, &'a str), &'a str>,
+    /// The process whose handle the newest one replaced, by host and name: its record.
+    older: BTreeMap<(&'a str, &'a str), &'a str>,
     /// The processes whose handle their user has dropped, by host and name.
     dropped: BTreeSet<(&'a str, &'a str)>,
     /// The calls without an outcome that had no handle when they were made.
@@ -33,9 +36,20 @@ impl<'a> Targets<'a> {
             EventKind::Asked { .. } => {
                 let Some((call, asked)) = UserOperation::of(event) else { return };
                 let key = asked.process().map(|process| (asked.host, process));
+                if asked.is_older() {
+                    let older = key.and_then(|key| self.older.get(&key).copied());
+                    self.of.extend(older.map(|record| (call, record)));
+                    self.asked.insert(call, asked);
+                    return;
+                }
                 let is_dropped = key.is_some_and(|key| self.dropped.contains(&key));
                 match self.newest(&asked).filter(|_| !is_dropped) {
-                    Some(record) => drop(self.of.insert(call, record)),
+                    Some(record) => {
+                        self.of.insert(call, record);
+                        // The history has the calls of one moment before the effects of the first of
+                        // them. The user drops the handle before it performs the later ones.
+                        self.dropped.extend(key.filter(|_| asked.verb() == "drop-handle"));
+                    }
                     None if asked.verb() != "start" => drop(self.waiting.insert(call)),
                     None => {}
                 }
@@ -54,8 +68,15 @@ impl<'a> Targets<'a> {
                     && let Some(process) = start.process()
                 {
                     let record = cx.guarantees.whole(stream);
-                    self.newest.insert((start.host, process), record);
-                    self.dropped.remove(&(start.host, process));
+                    let key = (start.host, process);
+                    let is_dropped = self.dropped.remove(&key);
+                    // A process opens a stream for each of its parts.
+                    let before = self.newest.insert(key, record);
+                    if before != Some(record) {
+                        self.older.remove(&key);
+                        let held = before.filter(|_| !is_dropped);
+                        self.older.extend(held.map(|before| (key, before)));
+                    }
                     let is_its = |call: &Call| {
                         self.asked.get(call).is_some_and(|it| it.is_about_the_process_of(start))
                     };

@@ -10,6 +10,7 @@ use crate::schedule::MilestoneValue;
 use crate::subjects::exec::answers::Read;
 
 mod catch_up;
+mod clients;
 mod counts;
 mod excuses;
 mod generations;
@@ -24,8 +25,14 @@ mod wanted_ending;
 
 /// A run in which call 1 started `p1`, which printed a line at 1 s and is still running.
 pub(super) fn started() -> ScriptedRun {
+    started_as(r#"{"process":"p1"}"#)
+}
+
+/// The same, with these fields of the start.
+pub(super) fn started_as(fields: &str) -> ScriptedRun {
     let opened = EventKind::Opened { stream: "p1".into(), call: Call(1) };
-    start(1, 100).effect(1, 110, "p1").user(120, opened).produced("p1/stdout", 1_000, "a")
+    let started = history().asked_as(1, 100, Class::InFlight, "start", fields);
+    started.effect(1, 110, "p1").user(120, opened).produced("p1/stdout", 1_000, "a")
 }
 
 fn start(call: u64, ms: u64) -> ScriptedRun {

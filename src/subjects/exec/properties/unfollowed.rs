@@ -75,8 +75,12 @@ pub(super) fn unfollowed_run_on(cx: &CheckContext<'_>) -> Vec<Violation> {
                     ) && operation.fields.get("process").and_then(|name| name.as_str())
                         == Some(records::declared(process))
                 });
-                // The client keeps everything for the first subscription.
+                // The client keeps everything for the first subscription. A user that stops before it
+                // looks never subscribes.
                 let looked = looks.get(process).is_some_and(|looks| *looks <= event.at);
+                if stops && !looked {
+                    looks.remove(process);
+                }
                 let is_judged = stops && !is_read_again && looked;
                 let takes = takes(cx, process).filter(|_| is_judged);
                 if let Some(takes) = takes.filter(|_| !ended.contains(process)) {
@@ -143,21 +147,25 @@ fn late(
 mod tests {
     use serde_json::json;
 
-    use super::super::tests::{milestone, started, violations};
+    use super::super::tests::{milestone, started, started_as, violations};
     use super::*;
     use crate::history::{Class, ConnIndex, ProcessOutcome};
     use crate::property::scripted::ScriptedRun;
 
     /// A user with a connection does this with its process, which prints for 3 s, at 2 s.
     fn stopped(verb: &str) -> ScriptedRun {
-        let mut connected = started().conn(1, 0, None);
+        let asked = connected(started()).asked_as(2, 2_000, Class::Durable, verb, P1);
+        asked.gave_up(2, Some("p1"), 2_000).end(60_000)
+    }
+
+    const P1: &str = r#"{"process":"p1"}"#;
+
+    fn connected(started: ScriptedRun) -> ScriptedRun {
+        let mut connected = started.conn(1, 0, None);
         let lines = json!({ "lines": 30, "every": "100ms" });
         connected.plan.setup.insert("process".into(), json!({ "p1": { "print": lines } }));
         let connected = connected.user(0, EventKind::ConnOpened { conn: ConnIndex(0) });
-        let connected = milestone(connected, 50, "exec.client.connected", &[("conn", "1")]);
-        let p1 = r#"{"process":"p1"}"#;
-        let asked = connected.asked_as(2, 2_000, Class::Durable, verb, p1);
-        asked.gave_up(2, Some("p1"), 2_000).end(60_000)
+        milestone(connected, 50, "exec.client.connected", &[("conn", "1")])
     }
 
     #[test]
@@ -169,6 +177,20 @@ mod tests {
             assert_eq!(violations(&ended(7_100), unfollowed_run_on).len(), 1);
         }
         assert!(violations(&stopped("terminate"), unfollowed_run_on).is_empty());
+    }
+
+    #[test]
+    fn a_user_that_stops_before_it_looks_never_subscribes() {
+        let looks_late = |stops: &[u64]| {
+            let run = connected(started_as(r#"{"process":"p1","looks-after":"3s"}"#));
+            let unfollow = |run: ScriptedRun, ms: &u64| {
+                let asked = run.asked_as(*ms, *ms, Class::Durable, "unfollow", P1);
+                asked.gave_up(*ms, Some("p1"), *ms)
+            };
+            violations(&stops.iter().fold(run, unfollow).end(60_000), unfollowed_run_on).len()
+        };
+        assert_eq!((looks_late(&[2_000]), looks_late(&[4_000])), (0, 1));
+        assert_eq!(looks_late(&[2_000, 4_000]), 0);
     }
 
     #[test]

@@ -189,12 +189,13 @@ impl<'a> KilledProcess<'_, 'a> {
     }
 
     /// A user asked for its end. A user that waits for a start asks for the end of the process that
-    /// comes.
+    /// comes. A call over an older handle waits for none.
     fn is_asked_for(&self) -> bool {
-        let is_its =
-            |call: Call| self.known.targets.of(call).is_none_or(|record| record == self.record);
+        let is_its = |call: Call, asked: &UserOperation<'_>| {
+            self.known.targets.of(call).map_or(!asked.is_older(), |record| record == self.record)
+        };
         let asks = |verb: &str| matches!(verb, "terminate" | "interrupt");
-        self.calls().any(|(call, asked)| asks(asked.verb()) && is_its(call))
+        self.calls().any(|(call, asked)| asks(asked.verb()) && is_its(call, asked))
     }
 
     /// The client reported the failure of the process to a call.

@@ -281,6 +281,8 @@ pub const DEFECTS: &[DefectDoc] = &[
     // -- the identity of a start, derived
     defect("OlderReleaseEndsNewer", "older-release-ends-newer", &["bounded_delivery", "bounded_ending", "counts_are_true"],
         "the end of a handle ends the newer process that has taken its id", "the reconnect change, other details"),
+    defect("OlderHandlesReachNewer", "older-handles-reach-newer", &["ends_as_it_wants", "terminates_tell_truth"],
+        "a call over the handle of an older process reaches the newer process that has taken its id", "derived"),
     defect("OlderRunTakenForNewer", "older-run-taken-for-newer", &["in_sequence", "gap_free", "no_orphan"],
         "the launch of a cancelled start is registered as the process that has taken its id", "the reconnect change, other details"),
     // -- derived by developers that did not know the properties
@@ -499,6 +501,8 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("ChangeEndsAllWatches", "change-ends-all-watches", &["watches_are_true"], "the appearance of one file ends all watches of its connection", "derived"),
     defect("WatchLooksRarely", "watch-looks-rarely", &["watches_are_true"], "the server looks at watched files every ten seconds", "derived"),
     defect("FlushSendsOneCall", "flush-sends-one-call", &["answers_are_prompt"], "only the first of the calls that wait for a connection is sent over it", "derived"),
+    defect("AbandonedCallEndsFlush", "abandoned-call-ends-flush", &["answers_are_prompt", "expect"], "the calls that wait for a connection behind one that its user gave up are not sent over it", "derived"),
+    defect("DroppedCatchUpEndsProcess", "dropped-catch-up-ends-process", &["ends_as_it_wants", "expect"], "the client terminates a process whose handle was dropped while a catch-up read was in flight", "derived"),
     defect("FileRequestsOneByOne", "file-requests-one-by-one", &["answers_are_prompt"], "a request for a file waits for the requests for all other files", "derived"),
     defect("TerminateRepeated", "terminate-repeated", &["terminates_tell_truth"], "the client repeats a terminate that was in flight at a cut, and returns the second answer", "derived"),
     defect("RefusedAttachCountsNot", "refused-attach-counts-not", &["closed_are_kept"], "an attempt to attach that is refused does not begin the retention of closed processes anew", "derived"),
@@ -513,4 +517,11 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("FullLogCatchesUp", "full-log-catches-up", &["logs_are_bounded"], "a recovery reads the missed events of each process, even if the log for its user is full", "derived"),
     defect("IdleKeptWhileRoom", "idle-kept-while-room", &["sessions_are_shared"], "a host with all its sessions gets no new one in the place of an idle one, unless the server is full", "derived"),
     defect("CountedBeforeNumbered", "counted-before-numbered", &["in_sequence", "one_ending"], "the server reports an exit before the last output that its pipe held, if that output is read and has no number yet", "found by reading"),
+    defect("SentCloseIsUnknown", "sent-close-is-unknown", &["refusals_are_true"], "the server refuses to read a process whose close it has sent", "derived"),
+    defect("EvictionSkipsNeighbours", "eviction-skips-neighbours", &["processes_fail_truly", "justified_failure"], "while no client is attached, an eviction of one process loses an event of each other one", "derived"),
+    defect("InFlightUncounted", "in-flight-uncounted", &["counts_are_true"], "the client counts the calls that wait for a connection, but not those in flight", "derived"),
+    defect("BodiesUncounted", "bodies-uncounted", &["counts_are_true"], "the client does not count its bodies", "derived"),
+    defect("StreamsUncounted", "streams-uncounted", &["counts_are_true"], "the server does not count the HTTP requests whose body is streamed", "derived"),
+    defect("BegunRequestsUncounted", "begun-requests-uncounted", &["counts_are_true"], "the server does not count the requests for files that it performs", "derived"),
+    defect("ReadWritesForgotten", "read-writes-forgotten", &["counts_are_true", "at_most_once"], "the server forgets the ids of the writes to a process that has read its whole input", "derived"),
 ];

@@ -20,6 +20,7 @@ pub const LEVELS: &[Gauge<Counts>] = &[
     ("http-requests", |counts| counts.http_requests),
     ("file-requests", |counts| counts.file_requests),
     ("file-handles", |counts| counts.file_handles),
+    ("write-ids", |counts| counts.most_write_ids),
 ];
 
 /// The other resource counts of a server.
@@ -28,7 +29,6 @@ pub const RESOURCES: &[Gauge<Counts>] = &[
     ("retained-bytes", |counts| counts.most_retained_bytes),
     ("retained-chunks", |counts| counts.most_retained_chunks),
     ("waiting-input", |counts| counts.most_waiting_input),
-    ("write-ids", |counts| counts.most_write_ids),
     ("unsent-events", |counts| counts.most_unsent_events),
 ];
 

@@ -74,6 +74,9 @@ impl Core {
     pub(super) fn flush(&mut self, now: Instant) {
         while let Some((ticket, call)) = self.calls.pop() {
             if call.is_abandoned() {
+                if defect!(AbandonedCallEndsFlush) {
+                    return;
+                }
                 continue;
             }
             match self.refusal(&call) {
@@ -93,6 +96,9 @@ impl Core {
         if defect!(HandlesOfOneConnection) && call.kind != RetryPolicy::Start && self.installed > 1
         {
             return Some(Failure::ConnectionLost);
+        }
+        if defect!(OlderHandlesReachNewer) {
+            return log.failure();
         }
         log.refusal().or(newer.then_some(Failure::Superseded))
     }

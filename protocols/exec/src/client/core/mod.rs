@@ -340,7 +340,9 @@ impl Core {
     /// Returns the resource counts.
     pub(super) fn resources(&self) -> ClientResources {
         let in_flight = match &self.phase {
-            Phase::Connected { connection, .. } => connection.calls(),
+            Phase::Connected { connection, .. } if !defect!(InFlightUncounted) => {
+                connection.calls()
+            }
             _ => 0,
         };
         let most = |of: fn(&ProcessState) -> (usize, usize)| {
@@ -353,7 +355,7 @@ impl Core {
             calls: self.calls.len() + in_flight,
             processes: self.processes.len(),
             endings: self.endings.len(),
-            bodies: self.bodies.len(),
+            bodies: if defect!(BodiesUncounted) { 0 } else { self.bodies.len() },
             held_back_events,
             held_back_bytes,
             kept_events,

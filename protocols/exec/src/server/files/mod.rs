@@ -201,7 +201,8 @@ impl FileRequests {
         }
         let running = self.running.begin(footprint);
         let performer = Performer::new(&self.shared, &self.handles, id.clone());
-        let counted = Counted::new(&self.shared.file_requests);
+        let counted =
+            (!defect!(BegunRequestsUncounted)).then(|| Counted::new(&self.shared.file_requests));
         let longest = self.shared.limits.wire.message_bytes;
         self.shared.spawn_file_task(async move {
             let text = match performer.perform(request).await {

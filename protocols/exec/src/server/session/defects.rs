@@ -6,7 +6,7 @@ use reknit_seams::process::KILL;
 use tokio::time::Instant;
 
 use super::Session;
-use crate::server::process::ProcessId;
+use crate::server::process::{ProcessId, Run};
 
 /// The state of a session.
 #[derive(Default)]
@@ -44,6 +44,19 @@ impl Session {
     /// The defect `OutputFlushedByTimer` uses this: whether processes may have new events.
     pub(in super::super) fn may_owe_events(&self) -> bool {
         self.attachment.owed().is_some_and(|owed| !owed.pending.is_empty())
+    }
+
+    /// The defect `SentCloseIsUnknown` uses this: whether the close of a process was sent.
+    pub(in super::super) fn has_sent_close(&self, id: &ProcessId) -> bool {
+        let closed = self.processes.get(id).is_some_and(|process| process.closed());
+        closed && self.attachment.owed().is_some_and(|owed| !owed.cursors.contains_key(id))
+    }
+
+    /// The defect `EvictionSkipsNeighbours`: the other processes of the session lose an event.
+    pub(super) fn skip_neighbours(&mut self, run: &Run) {
+        let others = self.processes.iter_mut().filter(|(id, _)| **id != run.id);
+        let open = others.filter(|(_, process)| !process.closed());
+        open.for_each(|(_, process)| process.log.skip());
     }
 
     /// The defect `LongPollLostWakeUp` uses this: returns the number of the next event of a process.

@@ -64,6 +64,9 @@ impl Session {
         read: Reading,
     ) -> Result<Option<ReadResult>, RequestError> {
         self.check(by)?;
+        if defect!(SentCloseIsUnknown) && self.has_sent_close(id) {
+            return Err(RequestError::UnknownProcess(id.clone()));
+        }
         let process = launched(&mut self.processes, id)?;
         if read.may_wait && !process.log.has_answer(read.after) {
             return Ok(None);

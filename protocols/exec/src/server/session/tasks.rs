@@ -109,6 +109,9 @@ impl Session {
         let gone = process.produced(stream, bytes).filter(|gone| *gone > consumed);
         if let (Some(gone), false) = (gone, attached) {
             milestone!("exec.process.evicted", process = run.id.as_str(), seq = gone);
+            if defect!(EvictionSkipsNeighbours) {
+                self.skip_neighbours(run);
+            }
         }
         if defect!(OutputWithoutWakeUp) {
             if let Some(owed) = self.attachment.owed_mut() {

@@ -356,6 +356,26 @@ fn a_start_in_a_full_session_replaces_only_a_process_past_its_retention() {
     assert_eq!(scene.read("p1"), Err(RequestError::UnknownProcess("p1".into())));
 }
 
+#[test]
+fn a_closed_process_is_read_after_its_close_was_sent() {
+    let mut scene = Scene::new();
+    scene.closed("p1");
+    assert_eq!(scene.sent(), ["p1:1", "p1:2"]);
+    assert!(scene.read("p1").unwrap().closed);
+}
+
+#[test]
+fn an_eviction_takes_nothing_from_another_process() {
+    let mut scene = Scene::with(ServerLimits { retained_chunks: 1, ..ServerLimits::default() });
+    let (p1, p2) = (scene.running("p1"), scene.running("p2"));
+    scene.detach();
+    scene.prints(&p1, "x");
+    scene.prints(&p1, "x");
+    scene.prints(&p2, "y");
+    scene.attach(TWO);
+    assert_eq!(seqs(&scene.read("p2").unwrap()), [1]);
+}
+
 // -- writes, signals, terminations ----------------------------------------------------------------
 
 #[test]

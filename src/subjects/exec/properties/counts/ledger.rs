@@ -9,7 +9,7 @@ use crate::property::CheckContext;
 use crate::schedule::MilestoneValue;
 use crate::subjects::exec::answers::ExecFailure;
 use crate::subjects::exec::network_fault::NetworkFault;
-use crate::subjects::exec::{files, operations};
+use crate::subjects::exec::{body, files, operations};
 use crate::subjects::judging::host;
 use reknit_exec::client::Failure;
 
@@ -26,6 +26,8 @@ pub(in crate::subjects::exec::properties) struct Ledger<'a> {
     pub(super) server_died: bool,
     /// The call that opened each stream: the stream is its whole.
     openers: BTreeMap<&'a str, Call>,
+    /// When each stream ended that no call had opened yet.
+    unopened: BTreeMap<&'a str, Time>,
     /// How often each client host died.
     deaths: BTreeMap<&'a str, u32>,
 }
@@ -47,6 +49,9 @@ pub(super) struct ConnLife<'a> {
 pub(super) struct CallLife<'a> {
     pub(super) host: &'a str,
     pub(super) verb: &'a str,
+    pub(super) asked: Time,
+    /// The name of its file, if it is about one.
+    pub(super) file: Option<&'a str>,
     /// The name of its process, if it is about one.
     pub(super) process: Option<&'a str>,
     pub(super) requests: u64,
@@ -54,6 +59,10 @@ pub(super) struct CallLife<'a> {
     pub(super) tasks: u64,
     /// How long its file may hang.
     pub(super) hangs: Duration,
+    /// How long the first write to its file takes.
+    pub(super) writes_hang: Duration,
+    /// How long the server may fetch its body.
+    pub(super) fetches: Duration,
     /// The wait that it asks the server for.
     pub(super) wait: Duration,
     /// Whether its user reads the stream slowly or late, or no more.
@@ -128,10 +137,14 @@ impl<'a> Ledger<'a> {
                 let life = CallLife {
                     host: host(event),
                     verb: &operation.verb,
+                    asked: at,
+                    file: operation.fields.get("file").and_then(|file| file.as_str()),
                     process: operation.fields.get("process").and_then(|process| process.as_str()),
                     requests: operations::requests(operation),
                     tasks: operations::tasks(operation),
                     hangs: files::hangs(cx.plan, operation),
+                    writes_hang: files::first_write(cx.plan, operation),
+                    fetches: body::wait(cx.plan, operation),
                     wait: operation.wait(),
                     is_slow: operation.pauses().is_some() || !operation.looks_after().is_zero(),
                     outcome: None,
@@ -160,9 +173,12 @@ impl<'a> Ledger<'a> {
                 });
             }
             EventKind::Opened { stream, call } => {
-                self.openers.insert(cx.guarantees.whole(stream), *call);
+                let whole = cx.guarantees.whole(stream);
+                self.openers.insert(whole, *call);
+                let ended = self.unopened.remove(whole);
                 self.call(*call, |life| {
                     life.opened.get_or_insert(at);
+                    life.exited = life.exited.or(ended);
                 });
             }
             EventKind::StreamEnded { stream, ending } => {
@@ -193,6 +209,9 @@ impl<'a> Ledger<'a> {
                 });
             }
             EventKind::Ended { stream, .. } => {
+                if !self.openers.contains_key(&*stream.0) {
+                    self.unopened.insert(&stream.0, at);
+                }
                 self.opener(&stream.0, |life| {
                     life.exited.get_or_insert(at);
                 });

@@ -2,8 +2,9 @@
 
 use super::super::counts::counts_are_true;
 use super::{milestone, started, violations};
-use crate::history::{ConnIndex, EventKind, ProcessOutcome, Side};
+use crate::history::{Call, Class, ConnIndex, EventKind, ProcessOutcome, Side};
 use crate::property::scripted::ScriptedRun;
+use serde_json::json;
 
 /// A run in which a client is connected from 50 ms on, and follows `p1`, with true counts. It ends at
 /// 10 s.
@@ -93,4 +94,68 @@ fn counts_are_not_compared_during_a_fault_or_after_the_death_of_the_server() {
     assert_eq!(found(&right(faulty(), 6_900)), [""; 0]);
     assert_eq!(found(&right(faulty(), 9_000)).len(), 1, "the fault is over");
     assert_eq!(found(&wrong(connected().died("server", 4_500))), [""; 0]);
+}
+
+#[test]
+fn a_call_without_an_answer_is_open() {
+    let reads =
+        |ms| connected().asked_as(2, ms, Class::Durable, "read", r#"{"process":"p1","wait":"1m"}"#);
+    breaks(&reads(2_000), "client: `calls` is 0, but at least 1 must be open");
+    assert_eq!(found(&reads(2_000).gauge("client", 2_000, "calls", 1)), [""; 0]);
+    assert_eq!(found(&reads(9_001)), [""; 0], "for less than a moment");
+    assert_eq!(found(&reads(2_000).answered(2, 2_999, "done")), [""; 0]);
+    // The user makes it when the second start is over.
+    let start = r#"{"process":"p1"}"#;
+    let waits = connected().asked_as(2, 1_500, Class::InFlight, "start", start);
+    let waits = waits.asked_as(3, 2_000, Class::Durable, "read", start);
+    assert_eq!(found(&waits), [""; 0]);
+}
+
+#[test]
+fn a_body_on_its_way_is_open() {
+    let counted = |client, server| {
+        let opened = EventKind::Opened { stream: "h2".into(), call: Call(2) };
+        let run = connected().asked_as(2, 2_000, Class::Bound, "http-stream", r#"{"body":"b1"}"#);
+        let run = run.user(2_100, opened).gauge("client", 2_100, "bodies", client);
+        run.gauge("server", 2_100, "http-requests", server)
+    };
+    assert_eq!(found(&counted(1, 1)), [""; 0]);
+    breaks(&counted(0, 1), "client: `bodies` is 0, but at least 1 must be open");
+    breaks(&counted(1, 0), "server: `http-requests` is 0, but at least 1 must be open");
+    let over = counted(0, 0).ended("h2", 3_000, "complete").completed("h2", 3_010, "complete");
+    assert_eq!(found(&over), [""; 0]);
+}
+
+#[test]
+fn a_write_to_a_disk_that_hangs_is_in_progress() {
+    let writes = |hangs: &str, earlier: Option<&str>| {
+        let mut run = connected();
+        run.plan.setup.insert("file".into(), json!({ "f1": { "hangs": hangs } }));
+        let file = r#"{"file":"f1"}"#;
+        let run = earlier.into_iter().fold(run, |run, verb| {
+            let run = run.asked_as(3, 1_500, Class::InFlight, verb, file);
+            run.answered(3, 1_600, "done")
+        });
+        let run = run.asked_as(2, 2_000, Class::InFlight, "write-file", file);
+        run.gauge("client", 2_000, "calls", 1)
+    };
+    let fewer = "server: `file-requests` is 0, but at least 1 must be open";
+    breaks(&writes("9s", None), fewer);
+    assert_eq!(found(&writes("8s", None)), [""; 0], "it may be over");
+    assert_eq!(found(&writes("9s", Some("read-file"))), [""; 0], "another one may hold it up");
+}
+
+#[test]
+fn the_ids_of_a_few_writes_are_kept() {
+    let wrote = |ids| {
+        let run = connected().asked_as(2, 2_000, Class::InFlight, "write", r#"{"process":"p1"}"#);
+        run.answered(2, 2_100, "accepted").gauge("server", 2_100, "write-ids", ids)
+    };
+    assert_eq!(found(&wrote(1)), [""; 0]);
+    breaks(&wrote(0), "server: `write-ids` is 0, but at least 1 must be open");
+    breaks(&wrote(2), "server: `write-ids` is 2, but at most 1 can be open");
+    let exits = wrote(0).ended("p1", 2_500, ProcessOutcome::Exit(0));
+    let exits = exits.completed("p1", 2_510, ProcessOutcome::Exit(0));
+    let exits = exits.gauge("client", 2_510, "followed-processes", 0);
+    assert_eq!(found(&exits), [""; 0]);
 }

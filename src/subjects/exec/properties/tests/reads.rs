@@ -33,6 +33,27 @@ fn a_poll_records_the_event_after_which_it_asked() {
     assert_eq!(violations(&polls().answered(2, 1_040, after(1, nothing(2))), reads_wait).len(), 1);
 }
 
+#[test]
+fn a_read_that_its_user_gives_up_has_no_answer() {
+    let poll = || {
+        let fields = r#"{"process":"p1","after":"last-received","wait":"2m","patience":"10s"}"#;
+        let connected = milestone(started(), 300, "exec.client.connected", &[]);
+        let received = connected.delivered("p1/stdout", 1_010, "a");
+        received.asked_as(2, 1_020, Class::Durable, "read", fields)
+    };
+    assert_eq!(violations(&poll().answered(2, 11_020, Answer::GivenUp), reads_wait), [""; 0]);
+}
+
+#[test]
+fn the_patience_of_a_user_is_not_the_wait_of_its_read() {
+    let asked = |fields| {
+        started().asked_as(2, 2_000, Class::Durable, "read", fields).answered(2, 2_120, nothing(2))
+    };
+    let found = |fields| violations(&asked(fields), reads_wait).len();
+    assert_eq!(found(r#"{"process":"p1","after":1,"wait":"100ms","patience":"10s"}"#), 0);
+    assert_eq!(found(r#"{"process":"p1","after":1,"wait":"10s","patience":"100ms"}"#), 1);
+}
+
 /// A run with a read of `p1` after the last event that its user received, over a live connection.
 fn history_of_a_poll() -> ScriptedRun {
     let scripted = milestone(started(), 300, "exec.client.connected", &[]);

@@ -158,3 +158,17 @@ fn a_process_fails_for_a_reason_that_is_true() {
         process_failed(started(), 2_000, "the server refused: unknown process p1 (-32600)");
     assert!(violations(&refused, processes_fail_truly).is_empty());
 }
+
+#[test]
+fn a_gap_is_true_only_of_output_of_its_own_process_that_its_user_missed() {
+    let gap = "gap: event 3 is no longer retained, but event 7 is";
+    let printed =
+        |stream: &str| (0..11).fold(started(), |run, line| run.produced(stream, 1_100 + line, "x"));
+    let found = |run| violations(&process_failed(run, 2_000, gap), processes_fail_truly).len();
+    assert_eq!((found(printed("p1/stdout")), found(printed("p2/stdout"))), (0, 1));
+    let received = |text: &str| printed("p1/stdout").delivered("p1/stdout", 1_200, text);
+    assert_eq!((found(received("a")), found(received("ax"))), (0, 1), "it retains 10 items");
+    // A client that died knew another process with this id.
+    let reborn = printed("p1/stdout").died("client", 1_300).started("client", 1_400);
+    assert_eq!(found(reborn), 1);
+}

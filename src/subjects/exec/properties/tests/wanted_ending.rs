@@ -160,3 +160,48 @@ fn a_process_may_kill_itself() {
     scripted.plan.setup.insert("process".into(), json!({ "p1": { "exit": "signal" } }));
     assert!(violations(&scripted, ends_as_it_wants).is_empty());
 }
+
+/// The history has the calls of one moment before the effects of the first of them.
+#[test]
+fn a_terminate_in_the_moment_of_a_drop_is_about_the_next_process() {
+    let own = r#"{"process":"p1"}"#;
+    let killed = |verb: &str| {
+        let opened = EventKind::Opened { stream: "p1.2".into(), call: Call(3) };
+        started()
+            .conn(1, 0, None)
+            .asked_as(2, 2_000, Class::Durable, verb, own)
+            .asked_as(3, 2_000, Class::InFlight, "start", own)
+            .asked_as(4, 2_000, Class::InFlight, "terminate", own)
+            .gave_up(2, Some("p1"), 2_000)
+            .answered(2, 2_000, "done")
+            .effect(3, 2_110, "p1.2")
+            .user(2_120, opened)
+            .ended("p1.2", 3_000, ProcessOutcome::Signal(9))
+    };
+    assert!(violations(&killed("drop-handle"), ends_as_it_wants).is_empty());
+    assert_eq!(violations(&killed("unfollow"), ends_as_it_wants).len(), 1);
+}
+
+#[test]
+fn a_terminate_over_an_older_handle_excuses_the_end_of_the_older_process_only() {
+    let own = r#"{"process":"p1"}"#;
+    let older = r#"{"process":"p1","older":true}"#;
+    let found = |fields: &str, process: &str| {
+        let opened = EventKind::Opened { stream: "p1.2".into(), call: Call(2) };
+        let run = started()
+            .conn(1, 0, None)
+            .asked_as(2, 2_000, Class::InFlight, "start", own)
+            .effect(2, 2_010, "p1.2")
+            .user(2_020, opened)
+            .asked_as(3, 2_500, Class::InFlight, "terminate", fields)
+            .ended(process, 3_000, ProcessOutcome::Signal(9));
+        violations(&run, ends_as_it_wants).len()
+    };
+    assert_eq!([found(older, "p1"), found(older, "p1.2")], [0, 1]);
+    assert_eq!([found(own, "p1"), found(own, "p1.2")], [1, 0]);
+    // Without an older process, the call is refused.
+    let alone = started().conn(1, 0, None);
+    let alone = alone.asked_as(2, 2_000, Class::InFlight, "terminate", older);
+    let alone = alone.ended("p1", 3_000, ProcessOutcome::Signal(9));
+    assert_eq!(violations(&alone, ends_as_it_wants).len(), 1);
+}

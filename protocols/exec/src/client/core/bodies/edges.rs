@@ -200,3 +200,15 @@ async fn closing_the_client_fails_its_bodies() {
     test.core.on_command(Command::Close { done }, Instant::now());
     assert_eq!(body.next().await, Some(Err(Failure::Closed)));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_body_counts_until_its_end() {
+    let mut test = CoreTest::new();
+    let generation = test.connect();
+    let _asked = test.ask(1);
+    test.answer(generation);
+    test.delta(generation, 1, 1, false);
+    assert_eq!(test.core.resources().bodies, 1);
+    test.delta(generation, 1, 2, true);
+    assert_eq!(test.core.resources().bodies, 0);
+}

@@ -315,3 +315,13 @@ async fn a_watch_reports_a_change_also_before_its_answer() {
     test.on_report(CoreTest::notification("fs/missingChanged", &json!({ "watchId": 7 })));
     assert_eq!(watch.changed().await, Ok(()));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_call_counts_while_it_is_in_flight() {
+    let (mut test, [p1]) = CoreTest::running(["p1"]);
+    let mut read = test.request(RetryPolicy::Read, "process/read", Some(&p1));
+    let (id, _) = test.expect_request("process/read");
+    assert_eq!(test.core.resources().calls, 1);
+    test.reply(id, &json!(1));
+    assert_eq!((ended(&mut read), test.core.resources().calls), (Some(Ok("1".into())), 0));
+}
