@@ -116,6 +116,10 @@ pub(super) fn refusal(failure: Failure) -> Result<Answer, Data> {
     }
 }
 
+/// The reason of a user that asks nothing of its client, because its window runs no call in the state
+/// that the operation needs.
+pub(super) const NO_SUCH_CALL: &str = "the window has no such call";
+
 /// The reason of a refusal, as far as a property distinguishes reasons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reason<'a> {

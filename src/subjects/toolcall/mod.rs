@@ -145,7 +145,8 @@ impl Subject for Toolcall {
         };
         let server = Host::new(&host.env, config);
         let resources = server.resources();
-        host.record.gauges(tables::RESOURCES, move || Some(resources.counts()));
+        let counts = move || Some(resources.counts());
+        host.record.resources(tables::LEVELS, tables::RESOURCES, counts);
         let channels = [setup::SESSION.to_owned()]
             .into_iter()
             .chain(setup::chats(&host.plan))

@@ -107,8 +107,8 @@ pub enum ToolcallOperation {
         /// The chat of the call.
         chat: String,
     },
-    /// Reports the result of a running call of the window, for which a user must consent. It stops
-    /// the tool.
+    /// Reports the result of a running call of the window, for which a user must consent. The tool
+    /// works on, and its own result is refused.
     #[serde(rename_all = "kebab-case")]
     ReportResult {
         /// The chat of the call.
@@ -227,6 +227,9 @@ impl Operations for ToolcallOperation {
             2 => other.clone().prop_map(|name| Self::CreateSession { name }),
             1 => other.prop_map(|name| Self::EndSession { name }),
             2 => chat.clone().prop_map(|chat| Self::ReportContent { chat }),
+            2 => Just(Self::Leave {}),
+            2 => chat.clone().prop_map(|chat| Self::ReportResult { chat }),
+            2 => (chat.clone(), any::<bool>()).prop_map(|(chat, approves)| Self::JudgeResult { chat, approves }),
             1 => Just(Self::ReadConnection {}),
             2 => Just(Self::Reload { keeps_id: false, closes: false }),
             1 => Just(Self::Reload { keeps_id: true, closes: false }),
@@ -243,9 +246,28 @@ impl Operations for ToolcallOperation {
 
 #[cfg(test)]
 mod tests {
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::TestRunner;
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn results_are_reported_and_judged_and_windows_leave() {
+        let strategy = ToolcallOperation::strategy(&Plan::new("toolcall"));
+        let mut runner = TestRunner::deterministic();
+        let mut draw = || strategy.new_tree(&mut runner).expect("it rejects nothing").current();
+        let drawn: Vec<ToolcallOperation> = (0..2_000).map(|_| draw()).collect();
+        let wanted: [fn(&ToolcallOperation) -> bool; 4] = [
+            |it| matches!(it, ToolcallOperation::Leave {}),
+            |it| matches!(it, ToolcallOperation::ReportResult { .. }),
+            |it| matches!(it, ToolcallOperation::JudgeResult { approves: true, .. }),
+            |it| matches!(it, ToolcallOperation::JudgeResult { approves: false, .. }),
+        ];
+        let missing: Vec<usize> =
+            (0..wanted.len()).filter(|which| !drawn.iter().any(wanted[*which])).collect();
+        assert!(missing.is_empty(), "{missing:?}");
+    }
 
     #[test]
     fn operations_are_read_as_they_are_written_in_a_file() {

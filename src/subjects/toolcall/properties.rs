@@ -42,6 +42,7 @@
 //! | `live_is_not_missing` | G5 | the channels that a window counts as removed, and the host's storage |
 //! | `client_comes_back` | | connections of clients, and the fault intervals |
 //! | `healthy_is_kept` | | the same |
+//! | `counts_are_true` | | the resource counts of host and clients, and what is open by the network, the users, the agents and the storage |
 
 use story::Story;
 
@@ -55,6 +56,7 @@ mod attempts;
 mod bounds;
 mod calls;
 mod chats;
+mod counts;
 mod deadlines;
 mod existence;
 mod facts;
@@ -157,4 +159,6 @@ story_properties! {
         "after a period without faults, a window is connected again, and has the same permissions and the same place as before";
     "healthy_is_kept" as line::healthy_is_kept, line::HEALTHY_IS_KEPT:
         "no connection is lost while both ends can receive each other's data";
+    "counts_are_true" as counts::counts_are_true, counts::COUNTS_ARE_TRUE:
+        "while they run, host and clients hold no more than is open, and no less";
 }

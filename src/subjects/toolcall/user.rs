@@ -267,9 +267,9 @@ impl WindowUser {
     /// Registers the resource counts of the window's current client.
     fn count(&self) {
         let client = Arc::downgrade(&self.window.client);
-        self.host.record.gauges(tables::CLIENT_RESOURCES, move || {
-            client.upgrade().map(|client| client.resources())
-        });
+        let resources = move || client.upgrade().map(|client| client.resources());
+        let (levels, gauges) = (tables::CLIENT_LEVELS, tables::CLIENT_RESOURCES);
+        self.host.record.resources(levels, gauges, resources);
     }
 
     /// Performs operations as they arrive, then closes the window.

@@ -148,6 +148,8 @@ impl DriverState {
             biased;
             event = self.wire.next() => self.on_event(event).await,
             Some(done) = self.tasks.join_next() => self.done(done),
+            // No wake-up is lost between `due` and this wait: only this task waits, so `Notify` stores
+            // the permit of a change that comes before the wait.
             () = changed.notified() => {}
             () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
                 let (now, random) = (Instant::now(), self.random());

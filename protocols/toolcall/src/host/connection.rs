@@ -34,11 +34,19 @@ impl From<LinkError> for End {
 }
 
 /// Serves one connection until it is over.
-pub(super) async fn serve(shared: Arc<HostShared>, stream: Stream, _counted: Counted) {
+pub(super) async fn serve(shared: Arc<HostShared>, stream: Stream, counted: Counted) {
     let conn = stream.id();
     let deadline = Instant::now() + shared.limits.handshake_deadline;
     match timeout_at(deadline, accept_websocket(stream, wire(&shared), refused_origin)).await {
-        Ok(HttpOutcome::Link(link)) => run(shared, *link, conn).await,
+        Ok(HttpOutcome::Link(link)) => {
+            // The bug: only the connections before their upgrade count.
+            let counted = Some(counted).filter(|_| !defect!(UpgradedConnectionsDoNotCount));
+            let is_closed = run(shared, *link, conn).await;
+            // The bug: a connection that the host has closed keeps its place.
+            if is_closed && defect!(ClosedConnectionsCount) {
+                std::mem::forget(counted);
+            }
+        }
         Ok(HttpOutcome::Over { answered }) if answered > 0 => {}
         _ => milestone!("toolcall.host.no-websocket", conn = conn.0),
     }
@@ -73,7 +81,8 @@ impl Drop for Opened {
     }
 }
 
-async fn run(shared: Arc<HostShared>, mut link: Link, conn: ConnId) {
+/// Serves the messages of a connection. Returns whether the host closed it.
+async fn run(shared: Arc<HostShared>, mut link: Link, conn: ConnId) -> bool {
     let wake = Arc::new(Notify::new());
     shared.core().open(conn, wake.clone(), Instant::now());
     let opened = Opened { shared: shared.clone(), conn };
@@ -88,11 +97,13 @@ async fn run(shared: Arc<HostShared>, mut link: Link, conn: ConnId) {
             drop(link);
             point!("toolcall.host.close.unreported", conn = conn.0).await;
             drop(opened);
+            false
         }
         End::Over(over) => {
             milestone!("toolcall.host.cut", conn = conn.0, why = %over);
             drop(opened);
             link.finish(CLOSE_TIMEOUT).await;
+            true
         }
     }
 }
@@ -118,6 +129,8 @@ async fn step(
             point!("toolcall.host.received", conn = conn.0).await;
             shared.core().on_frame(conn, &frame, Instant::now());
         },
+        // No wake-up is lost between the last `pull` and this wait: only this task waits, so `Notify`
+        // stores the permit of a message that comes before the wait.
         () = wake.notified() => {}
     }
     Ok(())

@@ -13,6 +13,8 @@ pub struct Counts {
     pub chats: u64,
     /// Subscriptions, counted once per client and channel.
     pub holds: u64,
+    /// Subscriptions, counted once per connection and channel.
+    pub subscriptions: u64,
     /// Channels that depend on a client.
     pub causes: u64,
     /// Waits for clients, counted once per client and dependent channel.

@@ -119,6 +119,8 @@ impl Host {
                     }
                 },
                 Some(done) = tasks.all.join_next() => tasks.done(done),
+                // No wake-up is lost between `carry_out` and this wait: only this task waits, so
+                // `Notify` stores the permit of an effect that comes before the wait.
                 () = changed.notified() => {}
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
             }

@@ -134,8 +134,9 @@ impl Pauses {
 
 /// The host closes a connection that says nothing at the deadline of its handshake.
 pub(super) fn silent_is_closed(story: &Story<'_>) -> Vec<Violation> {
-    // A host does not accept more connections than its limit, and closes only what it accepts.
-    if story.host_limits.connections < defaults().connections {
+    // A host does not accept more connections than its limit, and closes only what it accepts. A
+    // puppet closes what its script says.
+    if story.host_limits.connections < defaults().connections || has_puppet(story.cx) {
         return Vec::new();
     }
     let label = format!("/{}#", silent::LABEL);

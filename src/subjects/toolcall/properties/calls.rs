@@ -333,6 +333,10 @@ pub(super) fn results_count(story: &Story<'_>) -> Vec<Violation> {
         if bound >= story.until || call.left < *at || call.given_up <= bound {
             continue;
         }
+        // A result that its user reported before counts, and waits for consent.
+        if story.reports_result(call, bound) {
+            continue;
+        }
         story.cx.judges("results_count");
         if call.goes_on(bound) {
             let data = fields! { call: call.id, host, ended: *at };
@@ -490,6 +494,7 @@ fn ready_window<'s>(story: &'s Story<'_>, call: &CallStory<'_>, at: Time) -> Opt
             && calm
             && offers(story, host, call)
             && story.takes_part(host, before, at)
+            && !story.leaves(host, before, at)
             && looks(call.chat)
     });
     found.map(|attached| attached.client)

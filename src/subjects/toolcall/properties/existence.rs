@@ -117,6 +117,11 @@ impl<'a> Existence<'a> {
         chats.filter_map(move |chat| Some((chat.as_str(), self.throughout(chat, from, to)?)))
     }
 
+    /// Returns how many channels existed at any time of an interval.
+    pub(super) fn count_in(&self, from: Time, to: Time) -> usize {
+        self.channels.keys().filter(|channel| self.at_all(channel, from, to)).count()
+    }
+
     /// Returns whether a channel existed at any time of an interval.
     pub(super) fn at_all(&self, channel: &str, from: Time, to: Time) -> bool {
         self.spans(channel).any(|span| span.from <= to && span.to >= from)
@@ -185,6 +190,22 @@ impl<'a> Existence<'a> {
     /// Returns whether one turn was in progress in a chat in the whole interval.
     pub(super) fn turn_throughout(&self, chat: &str, from: Time, to: Time) -> bool {
         self.turns_of(chat).any(|turn| turn.span.from <= from && turn.span.to > to)
+    }
+
+    /// Returns the chats of the turns that were in progress at any time of an interval.
+    pub(super) fn chats_of_turns_in(&self, from: Time, to: Time) -> impl Iterator<Item = &'a str> {
+        let turns = self.turns.iter();
+        turns.filter(move |turn| turn.span.from <= to && turn.span.to >= from).map(|turn| turn.chat)
+    }
+
+    /// Returns the chats of the turns that were in progress in the whole interval.
+    pub(super) fn chats_of_turns_throughout(
+        &self,
+        from: Time,
+        to: Time,
+    ) -> impl Iterator<Item = &'a str> {
+        let turns = self.turns.iter();
+        turns.filter(move |turn| turn.span.from <= from && turn.span.to > to).map(|turn| turn.chat)
     }
 
     /// Returns the number of bytes that agents have said in a chat by a time.

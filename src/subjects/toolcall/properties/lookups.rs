@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use super::facts::{CallStory, FaultPeriod, HandshakeAttempt, HostConnection, MS};
 use super::story::{Story, defaults, window};
-use crate::history::{Connection, Time};
+use crate::history::{Answer, Call, Connection, EventKind, Time};
+use crate::subjects::judging::judged;
+use crate::subjects::toolcall::answers::NO_SUCH_CALL;
 
 impl<'a> Story<'a> {
     /// The connections of a client that the host accepted up to a moment.
@@ -31,10 +33,23 @@ impl<'a> Story<'a> {
 
     /// Returns whether a user may have reported a result of a call beside its tool.
     pub(super) fn reports_result(&self, call: &CallStory<'_>, by: Time) -> bool {
-        let mut reports = self.asked.values().filter(|asked| asked.verb() == "report-result");
-        reports.any(|asked| {
-            asked.field("chat") == Some(call.chat) && (call.began..=by).contains(&asked.at)
+        let mut reports = self.asked.iter().filter(|(_, asked)| asked.verb() == "report-result");
+        reports.any(|(report, asked)| {
+            asked.field("chat") == Some(call.chat)
+                && (call.began..=by).contains(&asked.at)
+                && !self.has_no_call(*report)
         })
+    }
+
+    /// Returns whether a user asked nothing of its client, because its window ran no such call.
+    fn has_no_call(&self, asked: Call) -> bool {
+        let mut answers = judged(self.cx).filter_map(|event| match &event.what {
+            EventKind::Answered { call, answer: Answer::Refused(why) } if *call == asked => {
+                Some(why)
+            }
+            _ => None,
+        });
+        answers.any(|why| why.to_string() == NO_SUCH_CALL)
     }
 
     /// Returns whether a client returned at a moment and named a channel: its user watched the channel
@@ -152,6 +167,13 @@ impl<'a> Story<'a> {
     /// in the session.
     pub(super) fn takes_part(&self, host: &str, from: Time, to: Time) -> bool {
         self.parts.iter().any(|part| part.host == host && part.from <= from && part.to > to)
+    }
+
+    /// Returns whether the user of a window asked to leave the session in an interval. The host may know
+    /// that before the user sees it.
+    pub(super) fn leaves(&self, host: &str, from: Time, to: Time) -> bool {
+        let mut own = self.asked.values().filter(|asked| asked.host == host);
+        own.any(|asked| asked.verb() == "leave" && (from..=to).contains(&asked.at))
     }
 
     /// The faults of a window, of the host, and of the network between them.

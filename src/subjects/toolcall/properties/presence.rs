@@ -150,7 +150,8 @@ fn is_live(story: &Story<'_>, failed: &FailedCall<'_>, at: Time) -> bool {
 /// The time that a host may take for an action that is due.
 const AT_ONCE: Duration = Duration::from_millis(100);
 
-/// G2: the host fails the calls of an absent owner after the grace period.
+/// G2: the host fails the calls of an absent owner after the grace period. A call whose result waits for
+/// consent needs no owner.
 pub(super) fn gone_is_failed(story: &Story<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for call in story.calls.iter().filter(|call| !call.owner.is_empty()) {
@@ -158,6 +159,7 @@ pub(super) fn gone_is_failed(story: &Story<'_>) -> Vec<Violation> {
             && bound < story.until
             && call.left > gone
             && call.given_up > bound
+            && !story.reports_result(call, bound)
         {
             story.cx.judges("gone_is_failed");
             if call.over.is_none_or(|(over, _)| over > bound) && call.goes_on(bound) {
@@ -440,7 +442,7 @@ fn too_short(story: &Story<'_>, client: &str, at: Time) -> Option<Time> {
 }
 
 /// If a user stops watching a channel, the host ends the client's calls there at once, or when the
-/// client reconnects.
+/// client reconnects. A call whose result waits for consent goes on.
 pub(super) fn released_at_once(story: &Story<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for asked in story.asked.values().filter(|asked| asked.verb() == "unwatch") {
@@ -473,6 +475,7 @@ pub(super) fn released_at_once(story: &Story<'_>) -> Vec<Violation> {
                 || call.given_up <= bound
                 || !story.is_calm(asked.host, last_received, bound)
                 || looks_again
+                || story.reports_result(call, bound)
             {
                 continue;
             }
@@ -501,7 +504,8 @@ fn released_by_leaving(story: &Story<'_>) -> Vec<Violation> {
         for call in story.calls.iter().filter(|call| is_calm && window(call.owner) == asked.host) {
             let learns = story.has_main_connection(call.owner, asked.at);
             let is_open = call.began < asked.at && call.left > asked.at;
-            if !learns || !is_open || call.given_up <= bound {
+            let waits = story.reports_result(call, bound);
+            if !learns || !is_open || call.given_up <= bound || waits {
                 continue;
             }
             story.cx.judges("released_at_once");

@@ -15,6 +15,7 @@ use super::story::Story;
 mod actions;
 mod calls;
 mod chats;
+mod counts;
 mod deadlines;
 mod excuses;
 mod grants;

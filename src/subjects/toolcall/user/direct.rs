@@ -3,7 +3,7 @@
 
 use super::{Did, WindowUser};
 use crate::history::{Answer, Call};
-use crate::subjects::toolcall::answers::Reading;
+use crate::subjects::toolcall::answers::{NO_SUCH_CALL, Reading};
 use reknit_toolcall::client::{Client, State, done};
 use reknit_toolcall::state::{call, chat};
 use reknit_toolcall::wire::ahp::actions::{
@@ -118,6 +118,6 @@ impl WindowUser {
     }
 
     fn has_no_call(&self, call: Call) {
-        self.host.record.refused(call, "the window has no such call");
+        self.host.record.refused(call, NO_SUCH_CALL);
     }
 }

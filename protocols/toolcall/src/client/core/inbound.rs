@@ -107,7 +107,14 @@ impl ClientCore {
         let mut is_confirmed = false;
         let own = own.map(|origin| origin.client_seq).filter(|seq| {
             let unconfirmed = self.unconfirmed.get(seq);
-            unconfirmed.is_some_and(|action| action.is_in(&envelope) || defect!(NumberIsEnough))
+            let is_it = unconfirmed
+                .is_some_and(|unconfirmed| unconfirmed.is_in(&envelope) || defect!(NumberIsEnough));
+            // The bug: no caller waits for the answer to the result of a call.
+            let stays = defect!(ResultsStayUnconfirmed)
+                && unconfirmed.is_some_and(|unconfirmed| {
+                    matches!(unconfirmed.action, StateAction::ChatToolCallComplete(_))
+                });
+            is_it && !stays
         });
         if let Some((seq, unconfirmed)) = own.and_then(|seq| self.unconfirmed.remove_entry(&seq)) {
             let outcome = match &envelope.rejection_reason {
@@ -205,7 +212,8 @@ impl ClientCore {
             }
             (Purpose::Subscribe { channel, answer: to }, Err(error)) => {
                 // Another request may still bring its state. Until then the channel keeps its place.
-                if !self.asks_for(&channel) || defect!(RefusedMakesRoom) {
+                let is_last = !self.asks_for(&channel) && !defect!(RefusedChannelsStay);
+                if is_last || defect!(RefusedMakesRoom) {
                     self.remove_channel(&channel);
                     self.look_for_calls(); // a stopped tool makes room for a call that waits
                 }

@@ -326,6 +326,9 @@ impl ClientCore {
         if defect!(ToolsRestart) {
             self.forget_calls();
         }
+        if defect!(WorkingToolsAreForgotten) {
+            self.running.clear();
+        }
         if defect!(HeldActionsForgotten) {
             self.held.retain(|held| matches!(held, Held::Request(_)));
         }

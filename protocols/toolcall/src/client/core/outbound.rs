@@ -298,9 +298,16 @@ impl ClientCore {
                 held.into_iter().partition(|held| matches!(held, Held::Request(_)));
             held = requests.into_iter().chain(actions).collect();
         }
-        for held in held {
-            match held {
+        while let Some(next) = held.pop_front() {
+            match next {
                 Held::Request(request) => self.emit(request),
+                // The bug: what waits behind an action that is gone is not sent.
+                Held::Action(seq)
+                    if defect!(GoneActionStopsTheQueue) && !self.unconfirmed.contains_key(&seq) =>
+                {
+                    self.held = held;
+                    return;
+                }
                 Held::Action(seq) => self.send_action(seq),
             }
         }

@@ -60,7 +60,10 @@ impl ClientCore {
 
     /// Stops the calls with these keys.
     pub(super) fn stop_calls(&mut self, which: impl Fn(&Key) -> bool) {
-        let over = self.running.keys().filter(|key| which(key)).cloned().collect::<Vec<_>>();
+        // The bug: a call whose result was sent is kept.
+        let stays = |running: &Running| *running == Running::Told && defect!(EndedCallsStay);
+        let over = self.running.iter().filter(|(key, running)| which(key) && !stays(running));
+        let over = over.map(|(key, _)| key.clone()).collect::<Vec<_>>();
         for key in over {
             if self.running.remove(&key) == Some(Running::Works) && !defect!(WorksOn) {
                 milestone!("toolcall.client.stopped", call = key.2.as_str());

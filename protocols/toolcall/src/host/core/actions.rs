@@ -204,6 +204,12 @@ impl HostCore {
             for chat in self.chats_of(&channel).into_iter().take(most) {
                 self.fail_calls(client, &chat, ReleaseReason::Released, now);
             }
+            // The bug: the client goes on watching the session, and is not subscribed to it.
+            if defect!(LeavingUnsubscribes)
+                && let Some(transport) = self.transports.get_mut(&conn)
+            {
+                transport.forget(&channel);
+            }
         }
         if let Some(started) = started {
             self.on_turn_started(&channel, client, started, now);

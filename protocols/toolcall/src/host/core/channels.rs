@@ -267,7 +267,8 @@ impl HostCore {
         // channel is being removed.
         self.refuse_waiting_sessions(channel);
         self.settle(channel, now);
-        for transport in self.transports.values_mut() {
+        let subscribers = self.transports.values_mut();
+        for transport in subscribers.filter(|_| !defect!(RemovedChannelsHaveSubscribers)) {
             transport.forget(channel);
         }
     }

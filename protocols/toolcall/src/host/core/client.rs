@@ -60,7 +60,11 @@ impl ClientRecord {
             arriving: BTreeSet::new(),
             here_since: now,
             unheld: BTreeMap::new(),
-            outcomes: SeenIds::new(limits.outcomes),
+            outcomes: SeenIds::new(if defect!(OutcomesWithoutLimit) {
+                usize::MAX
+            } else {
+                limits.outcomes
+            }),
             numberings: 0,
             baselines: BTreeMap::new(),
             authenticated: BTreeSet::new(),

@@ -97,6 +97,9 @@ impl HostCore {
         let Some(client) = self.clients.get_mut(name) else { return };
         let left = client.presence.detach(conn, now, grace);
         self.detached(name, conn, &left, now);
+        if matches!(left, Left::Last(())) {
+            self.lose_with_last_connection(name);
+        }
     }
 
     /// Handles that a connection of a client ended, which may have been its last one.
@@ -209,6 +212,9 @@ impl HostCore {
 
     /// Returns the time of the next timeout of a client.
     pub(super) fn lease_due(&self, name: &str, client: &ClientRecord) -> Option<Instant> {
+        if defect!(AbsentAreKeptForTheOthers) && self.is_idle_beside_others(client) {
+            return None;
+        }
         let due = self.seeded.due(name, client, &self.limits).or_else(|| client.due(&self.limits));
         if defect!(PlacesHaveTwoGraces) && self.has_only_places(client) {
             return due.map(|due| due + self.limits.grace);

@@ -63,6 +63,27 @@ impl HostCore {
         !client.is_connected() && !client.unheld.is_empty() && client.unheld.keys().all(is_session)
     }
 
+    /// `AbsentAreKeptForTheOthers`: returns whether nothing depends on an absent client, while another
+    /// client is connected.
+    pub(super) fn is_idle_beside_others(&self, client: &ClientRecord) -> bool {
+        !client.is_connected()
+            && client.unheld.is_empty()
+            && self.clients.values().any(ClientRecord::is_connected)
+    }
+
+    /// `IdleClientsGoAtOnce`, `TurnsGoWithTheirClient`: the last connection of a client ended, and the
+    /// host forgets the client if nothing depends on it, or the turns that it started.
+    pub(super) fn lose_with_last_connection(&mut self, name: &str) {
+        let is_idle = || !self.causes.values().any(|clients| clients.contains(name));
+        if defect!(IdleClientsGoAtOnce) && is_idle() {
+            self.clients.remove(name);
+            self.forgotten += 1;
+        }
+        if defect!(TurnsGoWithTheirClient) {
+            self.turns.retain(|_, turn| turn.client.as_deref() != Some(name));
+        }
+    }
+
     /// `PlaceGoesAtOnce`: a client loses its place in each session.
     pub(super) fn deactivate_everywhere(&mut self, name: &str, now: Instant) {
         let active = self.causes.iter().filter(|(_, clients)| clients.contains(name));

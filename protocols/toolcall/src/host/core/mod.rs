@@ -168,6 +168,9 @@ impl HostCore {
             sessions: count(self.sessions()),
             chats: count(chats),
             holds: count(self.channels.keys().map(|channel| self.holders(channel).len()).sum()),
+            subscriptions: count(
+                self.transports.values().map(|transport| transport.subscriptions.len()).sum(),
+            ),
             causes: count(self.causes.len()),
             waits: count(self.waits.len()),
             turns: count(self.turns.len()),

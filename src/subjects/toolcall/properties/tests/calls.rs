@@ -104,6 +104,13 @@ fn a_result_ends_its_call_as_soon_as_it_can_be_reported() {
     let late =
         |main| violations(&over(seconds(main), 5_000 + BACK, "completed"), results_count).len();
     assert_eq!((late(Some(3_000)), late(None)), (0, 1));
+    // A result that its user reported waits for consent.
+    let reported = |chat| {
+        let run = scripted().asked_as(2, 4_000, Class::Durable, "report-result", chat);
+        violations(&over(run, 9_000, "completed"), results_count).len()
+    };
+    let chats = [r#"{"chat":"c1"}"#, r#"{"chat":"c2"}"#];
+    assert_eq!(chats.map(reported), [0, 1]);
 }
 
 #[test]
@@ -242,6 +249,11 @@ fn a_call_is_assigned_to_a_client_that_can_run_it() {
     );
     holds(&calls(two.clone(), 9_000, "call-1", "client2"), owner_can_run);
     holds(&calls(two.clone(), 1_100, "call-1", "client"), owner_can_run);
+    // The host may know that a user leaves before the user sees it.
+    let leaves = |ms| two.clone().asked_as(2, ms, Class::Durable, "leave", "{}");
+    holds(&calls(leaves(8_995), 9_000, "call-1", "client"), owner_can_run);
+    let later = calls(leaves(9_001), 9_000, "call-1", "client");
+    assert_eq!(violations(&later, owner_can_run).len(), 1);
     // The owner returns in the millisecond in which the host assigns the call: only the order of the
     // two shows whether the host knew.
     let returns = |scripted: ScriptedRun| accepted(scripted.conn(2, 8_990, None), 9_000, "3");

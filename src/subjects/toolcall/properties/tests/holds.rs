@@ -17,6 +17,11 @@ fn an_unwatched_channel_is_released_at_once() {
     );
     let late = || over(scripted.clone(), 30_000, "failed (released)");
     holds(&late().kills(5_100, 5_200), released_at_once);
+    let asks = r#"{"chat":"c1"}"#;
+    let reported = late().asked_as(2, 4_000, Class::Durable, "report-result", asks);
+    holds(&reported, released_at_once); // the result waits for consent
+    let none = reported.answered(2, 4_000, Answer::refused("the window has no such call"));
+    assert_eq!(violations(&none, released_at_once).len(), 1);
     let beside =
         |opened| violations(&late().conn_labelled("second", 1, opened, None), released_at_once);
     assert_eq!((beside(5_000).len(), beside(5_001).len()), (0, 1));

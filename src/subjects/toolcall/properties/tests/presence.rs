@@ -65,6 +65,9 @@ fn calls_of_an_absent_client_fail_after_the_grace_period() {
     let given_up =
         saw(scripted(), bound, "server", "t1", "agent: call-1 is abandoned by its agent");
     holds(&given_up, gone_is_failed);
+    let asks = r#"{"chat":"c1"}"#;
+    let reported = scripted().asked_as(2, 5_000, Class::Durable, "report-result", asks);
+    holds(&over(reported, bound + 1, "failed (gone)"), gone_is_failed); // it waits for consent
 }
 
 #[test]
