@@ -110,6 +110,8 @@ impl Link {
             let due = blocked.map(|since| since + write_deadline);
             tokio::select! {
                 biased;
+                // No wake-up is lost between the look and this wait: only the task of the connection
+                // waits, so `Notify` stores the permit of a change that comes before the wait.
                 () = self.changed.notified() => {}
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
                     let mut state = self.state();

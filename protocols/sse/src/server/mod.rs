@@ -208,6 +208,8 @@ impl Server {
                     }
                 },
                 Some(_) = connections.join_next() => {}
+                // No wake-up is lost between `sweep` and this wait: only this task waits, so `Notify`
+                // stores the permit of a change that comes before the wait.
                 () = shared.changed.notified() => {}
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
             }

@@ -168,6 +168,10 @@ impl ProcessTask {
             if self.running.command().held() {
                 milestone!("sse.command.held", command = self.running.id.as_str());
             }
+            point!("sse.server.hold.looked").await;
+            if defect!(HoldLostWakeUp) {
+                reads.mark_unchanged();
+            }
             tokio::select! {
                 biased;
                 _ = reads.changed() => {}
@@ -206,6 +210,8 @@ impl ProcessTask {
             tokio::select! {
                 biased;
                 exit = child.wait() => break exit,
+                // No wake-up is lost: the receiver exists since before the first look, and each
+                // change that it has not seen ends this wait at once.
                 _ = changes.changed(), if !asked => looks = true,
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
                     timed_out = deadline.is_some_and(|deadline| deadline <= Instant::now())

@@ -98,7 +98,12 @@ impl EventStream {
                     }
                     return Some(Ok(bytes));
                 }
-                Pull::Nothing => {}
+                Pull::Nothing => {
+                    point!("sse.server.pull.looked", generation = self.generation).await;
+                    if defect!(PullLostWakeUp) {
+                        self.changes.mark_unchanged();
+                    }
+                }
                 Pull::End => return None,
                 Pull::Fenced if defect!(LoserEndsCleanly) => return None,
                 Pull::Fenced => return Some(Err(BodyError::Replaced)),

@@ -112,6 +112,8 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("LostStreamHasAll", "lost-stream-has-all", &["expect"], "a lost stream counts as received up to what it took last", "derived"),
     defect("ReplacedStaysOpen", "replaced-stays-open", &["expect"], "the connection of a stream that was replaced is not closed", "derived"),
     defect("ReadsWakeNoTask", "reads-wake-no-task", &["expect"], "a command that waits for its client does not notice that its stream takes events", "derived"),
+    defect("PullLostWakeUp", "pull-lost-wake-up", &["expect"], "an event that comes up between the check of a stream and its wait reaches the client only with the next sign of life", "derived"),
+    defect("HoldLostWakeUp", "hold-lost-wake-up", &["expect"], "output that waits for its client does not notice what the stream takes between its check and its wait", "derived"),
     defect("EndWakesNoSweep", "end-wakes-no-sweep", &["server_lets_go"], "the time of a log begins only with the next change of a connection", "derived"),
     defect("LostSessionHolds", "lost-session-holds", &["expect"], "the output of a session command whose stream is lost waits, although no other stream can come", "derived"),
     defect("CrowdingCountsOnce", "crowding-counts-once", &["expect"], "when a log goes for lack of room, all other logs go with it", "derived"),

@@ -64,6 +64,8 @@ pub const POINTS: &[PointDoc] = &[
     point("sse.server.read-output", "output was read from a pipe, and is not in the log yet"),
     point("sse.server.exit-known", "the exit of a process is known, and the ending is not in the log yet"),
     point("sse.server.pull", "a stream takes the next events from the log next"),
+    point("sse.server.pull.looked", "a stream found no event; it does not wait for new events yet"),
+    point("sse.server.hold.looked", "output has to wait for a stream; its task does not wait for the stream yet"),
     point("sse.server.detach", "a connection has ended, and its stream is not detached yet"),
     point_of("id-before-lock", point("sse.server.id-taken", "output has a position, and is not in the log yet")),
     point_of("snapshot-then-attach", point("sse.server.snapshot-sent", "the past was sent, and the stream is not attached yet")),
