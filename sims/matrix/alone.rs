@@ -141,6 +141,7 @@ const TOOLCALL: &[Alone] = &[
     ("forgotten_in_time", "retention-after-grace", "forgotten-after-its-retention"),
     ("client_comes_back", "tokens-handed-over-once", "tokens-lost-on-their-way"),
     ("healthy_is_kept", "readers-are-behind", "a-window-reads-while-the-log-is-short"),
+    ("counts_are_true", "refused-channels-stay", "a-chat-that-cannot-be-watched-takes-no-place"),
 ];
 
 #[rustfmt::skip]
