@@ -14,10 +14,10 @@ use reknit::subjects::built_in;
 mod alone;
 #[path = "matrix/judged.rs"]
 mod judged;
+#[path = "matrix/lie.rs"]
+mod lie;
 #[path = "matrix/lies.rs"]
 mod lies;
-#[path = "matrix/told.rs"]
-mod told;
 
 /// A defect that no schedule reaches, and the unit test of the product that reaches it: its file and
 /// its name.

@@ -1,9 +1,9 @@
-//! What the properties of a subject find if the product lies about its own milestones.
+//! The properties of a subject report false milestones of the product.
 //!
-//! A recorded run that holds is judged once more with a lie in it. At least one property must report the
-//! lie, in at least one run. The table of a subject lists the lies that no property reports. Each row has a
-//! reason: why that does no harm, or, after `A limit:`, what such a lie can hide, and which other property
-//! still sees a part of that. The runs are the scenario files, each with its first seed.
+//! The test judges a recorded run that holds once more with a lie in it: a false milestone. The table
+//! of a subject lists exactly the lies that no property reports in any run. Each row has a reason. After `A limit:`, the reason names what such a lie can hide, and another
+//! property that still sees a part of that. The runs are the
+//! scenario files directly in the folder of the subject, each with its first seed.
 //!
 //! Only milestones that a property reads count: those whose name is in the source of the subject. If the
 //! product never notes a milestone, the test `reached` of the subject's suite fails, too.
@@ -21,7 +21,7 @@ use reknit::subject::DynSubject;
 use reknit::subjects::{Exec, Sse, Toolcall, Turn};
 use reknit::world::Options;
 
-use super::told::Lie;
+use super::lie::Lie;
 
 /// A milestone, the lies about it that no property reports, and the reason for that.
 type Unreported = (&'static str, &'static str, &'static str);
@@ -184,17 +184,17 @@ impl TrueRun {
     /// Returns the first property that reports a lie about this run.
     fn reporter(&self, subject: &Arc<dyn DynSubject>, milestone: &str, lie: Lie) -> Reported<'_> {
         let until = Time::from(self.plan.horizon).min(self.history.end);
-        let mut told = lie.told(&self.history, until, milestone).peekable();
-        if told.peek().is_none() {
-            return Reported::Untold;
+        let mut variants = lie.variants(&self.history, until, milestone).peekable();
+        if variants.peek().is_none() {
+            return Reported::Impossible;
         }
-        match told.find_map(|events| self.violated(subject, milestone, events)) {
+        match variants.find_map(|events| self.violated(subject, milestone, events)) {
             Some(property) => Reported::By(property, &self.file),
             None => Reported::Never,
         }
     }
 
-    /// Returns a property that is violated if the run has these events instead of its own.
+    /// Judges the run with other events. Returns the first violated property.
     fn violated(
         &self,
         subject: &Arc<dyn DynSubject>,
@@ -222,7 +222,7 @@ impl TrueRun {
     }
 }
 
-/// Finds out again which connection carries which generation. The world believes this milestone, too.
+/// Finds out again which connection carries which generation. In a run, the world takes them from this milestone.
 fn install_generations(history: &mut History, milestone: &str) {
     let History { events, conns, .. } = history;
     for conn in conns.iter_mut() {
@@ -244,8 +244,8 @@ enum Reported<'r> {
     By(&'static str, &'r str),
     /// No property reports it.
     Never,
-    /// No run can tell it.
-    Untold,
+    /// No run has such a note, or its field no other value.
+    Impossible,
 }
 
 /// Returns the outcome of a lie in all runs.
@@ -255,12 +255,12 @@ fn reported<'r>(
     milestone: &str,
     lie: Lie,
 ) -> Reported<'r> {
-    let mut result = Reported::Untold;
+    let mut result = Reported::Impossible;
     for run in runs {
         match run.reporter(subject, milestone, lie) {
             by @ Reported::By(..) => return by,
             Reported::Never => result = Reported::Never,
-            Reported::Untold => {}
+            Reported::Impossible => {}
         }
     }
     result
@@ -315,7 +315,7 @@ fn each_lie_is_reported(subject: Arc<dyn DynSubject>, table: &[Unreported]) {
                     println!("{name}, {lie}: no property reports it");
                     unreported.push(lie.to_string());
                 }
-                Reported::Untold => println!("{name}, {lie}: no scenario file can tell it"),
+                Reported::Impossible => println!("{name}, {lie}: no scenario file has it"),
             }
         }
         let unreported = unreported.join(", ");
@@ -343,7 +343,7 @@ fn a_silent_product_is_reported() {
     let reported = |lie| run.reporter(&subject, "exec.client.connected", lie);
     assert!(matches!(reported(Lie::Silent), Reported::By("no_call_before_install", _)));
     // The client has one connection, so no other one can be named.
-    assert!(matches!(reported(Lie::Wrong("conn")), Reported::Untold));
+    assert!(matches!(reported(Lie::Wrong("conn")), Reported::Impossible));
 }
 
 #[test]

@@ -255,7 +255,7 @@ impl<'a> Drawing<'a> {
                     operation: Operation { client: host.clone(), ..operation },
                 });
             }
-            // Their values are drawn last, so that they change no other values.
+            // Following operations are drawn last, so that they change no values of the others.
             for asked in own {
                 let following = self.following(&mut values, &asked);
                 all.push(asked);
@@ -307,7 +307,7 @@ impl<'a> Drawing<'a> {
             None => When::At(ms(upto(millis(self.busy()), &mut rng))),
         });
         let when = match when {
-            When::At(at) => When::At(at + behind),
+            When::At(at) => When::At((at + behind).min(self.active())),
             When::After(trigger) => {
                 let delay = trigger.delay + behind;
                 When::After(trigger.delay(delay))

@@ -61,7 +61,8 @@ pub struct Profile {
     pub asks: Choice<u64>,
     /// The length of the first part of the run, in which operations are requested.
     pub busy: Choice<Duration>,
-    /// The weight of each verb. A verb that is left out is never drawn. If the map is empty, the
+    /// The weight of each verb. A verb that is left out is drawn only if an aim
+    /// lists it in `then`. If the map is empty, the
     /// subject's own strategy decides.
     pub operations: BTreeMap<String, u64>,
     /// The aims of verbs. A verb that is left out has none.

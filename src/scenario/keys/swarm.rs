@@ -120,7 +120,7 @@ pub const SWARM_SETUP: Section = Section {
 /// `[swarm.operations]`
 pub const SWARM_OPERATIONS: Section = Section {
     title: "[swarm.operations]",
-    doc: "The weight of each operation: a number from 0, or a table with its `weight` and its aims: `drop-handle = { weight = 5, at = [\"exec.client.lost\"], then = [\"start\"] }`. Omitted operations are never drawn. The subject draws the values of the fields.",
+    doc: "The weight of each operation: a number from 0, or a table with its `weight` and its aims: `drop-handle = { weight = 5, at = [\"exec.client.lost\"], then = [\"start\"] }`. An omitted operation is drawn only if the `then` of another one lists it. The subject draws the values of the fields.",
     keys: &[],
 };
 

@@ -245,7 +245,9 @@ fn operations(node: &Node<'_>, names: &Names<'_>) -> Parsed<DrawnVerbs> {
             then: names.list(table.get("then"), following)?,
         };
         weights.insert(verb.clone(), weight);
-        aims.insert(verb, aim);
+        if aim != OperationAim::default() {
+            aims.insert(verb, aim);
+        }
     }
     Ok((weights, aims))
 }

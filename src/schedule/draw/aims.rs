@@ -7,13 +7,14 @@ use super::{Drawing, DrawnOperation, Values, millis, mixed, ms};
 use crate::schedule::profile::choice::{Between, happens, pick};
 use crate::schedule::{Operation, Trigger};
 
-/// The share of the operations of a verb that are aimed, and of those that another one follows.
+/// The share of the operations that are aimed, if their verb has targets, and of those that another one
+/// follows, if their verb lists followers.
 const AIMED: f64 = 0.5;
 
 /// The greatest number of operations that follow each other.
 const LONGEST: u64 = 3;
 
-/// How often a following operation is looked for. It has no other verb if its own verb is rare.
+/// The number of searches for a following operation. No other verb is accepted.
 const ROUNDS: u64 = 4;
 
 impl Drawing<'_> {
@@ -69,8 +70,8 @@ impl Drawing<'_> {
             }
         }
         let behind = before.behind + ms(self.moment_behind(&mut rng));
-        let is_one = self.subject.accepts(&operation);
-        is_one.then(|| DrawnOperation { behind, operation, ..before.clone() })
+        let is_accepted = self.subject.accepts(&operation);
+        is_accepted.then(|| DrawnOperation { behind, operation, ..before.clone() })
     }
 
     /// Draws a delay of at most a round trip. It is often zero.

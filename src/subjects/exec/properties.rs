@@ -478,22 +478,24 @@ fn no_orphan(cx: &CheckContext<'_>) -> Vec<Violation> {
 /// The product reports calls of the user with the milestone `exec.client.sent`, which names the
 /// generation and the connection that carry the call. A restarted client counts its generations anew.
 fn no_call_before_install(cx: &CheckContext<'_>) -> Vec<Violation> {
-    let mut installed: BTreeSet<(&str, u64, Option<u64>)> = BTreeSet::new();
+    let mut installed: BTreeMap<(&str, u64), Option<u64>> = BTreeMap::new();
     let mut found = Vec::new();
     for event in judged(cx) {
         let client = host(event);
         if let EventKind::Died { .. } = event.what {
-            installed.retain(|(of, ..)| *of != client);
+            installed.retain(|(of, _), _| *of != client);
         }
         let EventKind::Milestone { name, fields } = &event.what else { continue };
         let number = |field| MilestoneValue::number(fields, field);
         let Some(generation) = number("generation") else { continue };
-        let key = (client, generation, number("conn"));
+        let (key, conn) = ((client, generation), number("conn"));
         let wrong = match *name {
-            "exec.client.connected" => (!installed.insert(key)).then_some(&INSTALLED_AGAIN),
+            "exec.client.connected" => {
+                installed.insert(key, conn).is_some().then_some(&INSTALLED_AGAIN)
+            }
             "exec.client.sent" => {
                 cx.judges("no_call_before_install");
-                (!installed.contains(&key)).then_some(&CARRIED_EARLY)
+                (installed.get(&key) != Some(&conn)).then_some(&CARRIED_EARLY)
             }
             _ => None,
         };
@@ -515,8 +517,8 @@ fn reason(name: &str, fields: &[(&'static str, MilestoneValue)]) -> Option<Strin
     }
 }
 
-/// A restarted host has a new client, so a death clears the reason. A failed client sends nothing: a call
-/// that takes effect shows that the client had not failed.
+/// A restarted host has a new client, so a death clears the reason. A failed client sends nothing, so its
+/// later calls take no effect.
 fn one_reason(cx: &CheckContext<'_>) -> Vec<Violation> {
     let mut reasons: BTreeMap<&str, String> = BTreeMap::new();
     let mut owed: BTreeMap<Call, String> = BTreeMap::new();

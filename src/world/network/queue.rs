@@ -49,8 +49,8 @@ impl Due {
 pub(in crate::world) struct Queue {
     due: BTreeMap<(Time, u32, u64), Due>,
     asked: u64,
-    /// The number of resets in flight of each direction that has any. A direction can have many segments in
-    /// flight, and each may need the answer whether a reset is among them.
+    /// The number of resets in flight, by direction. A direction without any has no entry. A search through
+    /// all segments in flight would be slow.
     resets: BTreeMap<(ConnIndex, Side), usize>,
 }
 

@@ -237,8 +237,9 @@ impl<'s, 'a> Scene<'s, 'a> {
         fault.settled.is_none_or(|settled| settled + MOMENT <= self.now) && fault.printed <= LITTLE
     }
 
-    /// Whether the client certainly has the only request of a call of its user: a moment ago the user
-    /// made it, and there is no answer. A user that awaits a start makes it afterwards.
+    /// Whether the client certainly has a request of this call. The call makes one request, its user made it
+    /// some time ago, and there is no answer. If the user waits for a start first, the time counts from the
+    /// outcome of that start.
     fn is_pending(&self, call: &CallLife<'_>) -> bool {
         let has_one =
             matches!(call.verb, "read" | "http" | "read-file" | "write-file" | "remove-file");
@@ -460,9 +461,9 @@ fn file_handles(scene: &Scene<'_, '_>) -> Bounds {
     (0, most.map(|most| most.min(open)))
 }
 
-/// The count is that of the process with the most ids. The server asks whether its answers have arrived when
-/// it has sent a quarter of the limit of them, so it remembers all writes of a host with fewer. A byte stream
-/// may write in several pieces.
+/// The count is that of the process with the most ids. The server forgets ids only after it has sent a quarter
+/// of the limit of answers. So it remembers all writes of a host with fewer writes. A byte stream may make
+/// several writes.
 fn write_ids(scene: &Scene<'_, '_>) -> Bounds {
     let writes = || scene.calls().filter(|call| matches!(call.verb, "write" | "write-stream"));
     if writes().any(|call| call.verb == "write-stream") {

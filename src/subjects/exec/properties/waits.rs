@@ -7,7 +7,7 @@
 //! A call is late only if it is one request, if its client has places for many more calls, and if no
 //! task of its host is held.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::held_tasks::HeldTasks;
 use super::served::UserOperation;
@@ -16,7 +16,7 @@ use crate::history::{Call, Event, EventKind, Time};
 use crate::property::path::NEVER;
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation};
-use crate::schedule::Plan;
+use crate::schedule::{MilestoneValue, Plan};
 use crate::subjects::exec::answers::ExecFailure;
 use crate::subjects::exec::body;
 use crate::subjects::exec::limits::{LIMITS, client_limits};
@@ -95,17 +95,28 @@ pub(super) fn waits_are_whole(cx: &CheckContext<'_>) -> Vec<Violation> {
     let call_wait = limits.call_wait;
     let mut calls = OpenCalls { limits, ..OpenCalls::default() };
     let mut found = Vec::new();
+    // The processes that failed because a read of their client had no answer.
+    let mut failed: BTreeSet<(&str, &str)> = BTreeSet::new();
     let late = |call: Call, over: Time| {
         cx.judges("waits_are_whole");
         let data = fields! { at: over + MOMENT, over };
         Violation::new("waits_are_whole", call, over + MOMENT, &TOO_LATE, data)
     };
     for event in judged(cx) {
+        if let EventKind::Milestone { name: "exec.client.process-failed", fields } = &event.what
+            && MilestoneValue::text(fields, "why") == Some(&Failure::Unanswered.to_string())
+        {
+            let process = MilestoneValue::text(fields, "process");
+            failed.extend(process.map(|process| (host(event), process)));
+        }
         let Some((call, asked)) = calls.pass(event) else { continue };
         found.extend(calls.over(cx.plan, &asked, event.at).map(|over| late(call, over)));
         let EventKind::Failed { reason, .. } = &event.what else { continue };
-        // A subscription fails with its process, and that with an earlier call.
-        let is_own = !matches!(asked.verb(), "read-events" | "read-stream");
+        // A subscription fails with its process, and that with an earlier call. A later call on a failed
+        // process fails with the reason of the process. `processes_fail_truly` judges that reason.
+        let has_failed =
+            asked.process().is_some_and(|process| failed.contains(&(asked.host, process)));
+        let is_own = !has_failed && !matches!(asked.verb(), "read-events" | "read-stream");
         if is_own && ExecFailure::is(reason, &Failure::Unanswered) {
             cx.judges("waits_are_whole");
             let own = match asked.verb() {
@@ -128,7 +139,7 @@ pub(super) fn waits_are_whole(cx: &CheckContext<'_>) -> Vec<Violation> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::violations;
+    use super::super::tests::{milestone, violations};
     use super::*;
     use crate::history::{Answer, Class};
     use crate::property::scripted::{ScriptedRun, history};
@@ -181,5 +192,19 @@ mod tests {
             violations(&run, waits_are_whole).len()
         };
         assert_eq!([found(1_499), found(1_500)], [1, 0]);
+    }
+
+    #[test]
+    fn a_call_on_a_failed_process_has_no_wait_of_its_own() {
+        let found = |why: &Failure| {
+            let p1 = r#"{"process":"p1"}"#;
+            let read = history().asked_as(1, 1_000, Class::InFlight, "read", p1);
+            let why = why.to_string();
+            let fields = [("process", "p1"), ("why", why.as_str())];
+            let run = milestone(read, 1_500, "exec.client.process-failed", &fields);
+            let run = run.failed(1, 1_500, ExecFailure(Failure::Unanswered)).end(200_000);
+            violations(&run, waits_are_whole).len()
+        };
+        assert_eq!([found(&Failure::Unanswered), found(&Failure::Contradiction)], [0, 1]);
     }
 }

@@ -1,12 +1,13 @@
 //! `counts_are_true`: host and clients count what is open, while they run.
 //!
-//! The counts are levels: the history has each change. The property compares them, twice a second,
-//! with what may be open and what certainly is: by the network, the users, the agents and the storage.
+//! The counts are levels: the history has each change. The property compares them, about twice a second,
+//! with what may be open and what certainly is. It knows that from the network, the users, the agents and
+//! the storage.
 //! So it finds what is never forgotten, which the end of a client would hide, and what is forgotten
 //! too early.
 //!
 //! A count that the history does not have is 0. A count is compared only if no fault was in force for
-//! a while, until the host dies. The counts of a client are compared until its window is reloaded.
+//! a while. After the death of a host, none is compared. The counts of a client are compared until its window is reloaded.
 //! Other properties judge the number of questions, of waits, of restores and of kept actions.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,7 +32,7 @@ kinds! {
     FEWER = "fewer": "{subject:}`{counter}` is {value}, but at least {least} must be open {moment}";
 }
 
-/// How often the counts are compared, in milliseconds.
+/// The least time between two comparisons in milliseconds, except in a long pause.
 const PERIOD: u64 = 500;
 
 /// The least count that is possible.
@@ -112,8 +113,8 @@ pub(super) fn counts_are_true(story: &Story<'_>) -> Vec<Violation> {
     found
 }
 
-/// Returns the moments between two events at which the counts are compared: the end of each period, and the
-/// middle of a long pause. No count changes in between, but what may be open does.
+/// Returns the moments between two events at which the counts are compared: just before the second event, if
+/// a period ended since the first one, and the middle of a long pause. No count changes in between, but what may be open does.
 fn moments(last: Time, next: Time) -> impl Iterator<Item = Time> {
     let is_new = next.0 / PERIOD > last.0 / PERIOD;
     let middle = Time(last.0.midpoint(next.0));

@@ -90,7 +90,7 @@ pub(super) fn least_running(scene: &Scene<'_, '_>) -> usize {
     at_work.count().min(scene.story().client_limits.running_tools)
 }
 
-/// A client has a call until it learns that the call is over.
+/// A client has a call until it learns that the call is over. That may come after the result that it sent.
 pub(super) fn most_running(scene: &Scene<'_, '_>) -> Option<usize> {
     let own = scene.ledger.tools.iter().filter(|tool| tool.host == scene.host);
     let open = own.filter(|tool| scene.may_have(tool.began, tool.over));

@@ -271,11 +271,12 @@ impl<'a> Scene<'_, 'a> {
         })
     }
 
-    /// Returns whether a window may still make its first subscriptions. It makes up to four, one after the
-    /// other, and each may wait for the restore of its channel.
+    /// Returns whether a window may still make its first subscriptions. It authenticates, and then subscribes
+    /// to one channel after the other. Each subscription may wait for the restore of its channel.
     fn is_starting(&self, window: &str) -> bool {
         let each = self.story().host_limits.restore_deadline + self.ledger.slack();
+        let steps = u32::try_from(self.ledger.initial.len()).unwrap_or(u32::MAX).saturating_add(1);
         let since = self.ledger.connected_since(window, self.now);
-        since.is_none_or(|since| since + each * 4 > self.now)
+        since.is_none_or(|since| since + each.saturating_mul(steps.max(4)) > self.now)
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use reknit::history::{ConnIndex, Event, EventKind, History, Time};
 use reknit::schedule::MilestoneValue;
 
-/// The fields that say what a milestone is about.
+/// The fields that identify the subject of a milestone.
 #[rustfmt::skip]
 const KEYS: &[&str] = &[
     "attempt", "call", "channel", "chat", "client", "command", "conn", "generation", "id", "job", "last",
@@ -45,9 +45,9 @@ impl Lie {
         [Self::Silent, Self::Invented].into_iter().chain(keys.map(Self::Wrong))
     }
 
-    /// Returns the events of a history in which the product tells this lie, once for each of a few ways
-    /// to tell it. No property judges what happens after `until`.
-    pub fn told<'h>(
+    /// Returns the events of the history with this lie, in a few variants. Returns nothing if the history
+    /// has no such note, or its field no other value. No property judges events after `until`.
+    pub fn variants<'h>(
         self,
         history: &'h History,
         until: Time,
@@ -86,7 +86,7 @@ fn few(notes: &[usize]) -> BTreeSet<usize> {
     BTreeSet::from([0, last / 2, last].map(|n| notes[n]))
 }
 
-/// Returns two moments at which a note is not true. The first one is halfway between the opening of its
+/// Returns up to two moments at which a note is not true. The first one is halfway between the opening of its
 /// connection and the note; if the note names no connection, it counts from the start of its host. The
 /// second one is some time after the note, if the host lives until then.
 fn false_moments(history: &History, note: usize, until: Time) -> Vec<Time> {
