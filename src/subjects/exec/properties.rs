@@ -421,11 +421,11 @@ fn no_orphan(cx: &CheckContext<'_>) -> Vec<Violation> {
     let mut unwanted: BTreeMap<Call, Time> = BTreeMap::new();
     let mut failed: BTreeMap<&str, Time> = BTreeMap::new();
     let mut asked: BTreeMap<Call, &str> = BTreeMap::new();
-    let mut started: BTreeMap<Call, (&str, Time)> = BTreeMap::new();
-    let mut runs_on: BTreeMap<Call, &str> = BTreeMap::new();
+    // The name of each process, its start, and its host.
+    let mut started: BTreeMap<Call, (&str, Time, &str)> = BTreeMap::new();
     let mut ended: BTreeMap<&str, Time> = BTreeMap::new();
-    // The starts whose client died, or the server of their process: a dead client cleans nothing up, and with
-    // a server die its processes.
+    // The starts that are not judged. A client that died cleans nothing up. The processes of a server that died
+    // are gone.
     let mut died: BTreeSet<Call> = BTreeSet::new();
     for event in judged(cx) {
         match &event.what {
@@ -442,20 +442,20 @@ fn no_orphan(cx: &CheckContext<'_>) -> Vec<Violation> {
                 failed.entry(&stream.0).or_insert(event.at);
             }
             EventKind::Effect { call, target } if is_start(target) => {
-                started.insert(*call, (target, event.at));
-                runs_on.insert(*call, host(event));
+                started.insert(*call, (target, event.at, host(event)));
             }
             EventKind::Ended { stream, .. } => drop(ended.insert(&stream.0, event.at)),
             EventKind::Died { .. } => {
-                let all = asked.iter().chain(&runs_on);
-                let its = all.filter(|(_, on)| **on == host(event)).map(|(call, _)| *call);
-                died.extend(its);
+                let clients = asked.iter().map(|(call, on)| (*call, *on));
+                let servers = started.iter().map(|(call, (.., on))| (*call, *on));
+                let its = clients.chain(servers).filter(|(_, on)| *on == host(event));
+                died.extend(its.map(|(call, _)| call));
             }
             _ => {}
         }
     }
     let judged = started.iter().filter(|(call, _)| !died.contains(*call));
-    let over = judged.filter_map(|(call, (name, at))| {
+    let over = judged.filter_map(|(call, (name, at, _))| {
         let since = [unwanted.get(call), failed.get(name)].into_iter().flatten().min()?;
         Some((call, *name, *since.max(at)))
     });

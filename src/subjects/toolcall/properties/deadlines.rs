@@ -181,19 +181,20 @@ fn is_prompt(asked: &UserOperation<'_>) -> bool {
     requests.contains(&asked.verb()) || actions.contains(&asked.verb())
 }
 
-/// Returns whether an operation consists of requests only, all of them sent at once. A client repeats
-/// subscriptions and actions.
+/// The operations that consist of requests only, each sent once. A client repeats subscriptions and actions.
+pub(super) const SENT_ONCE: [&str; 7] = [
+    "new-chat",
+    "dispose-chat",
+    "remake-chat",
+    "dispose-session",
+    "create-session",
+    "end-session",
+    "send-token",
+];
+
+/// Returns whether an operation consists of requests only, all of them sent at once.
 fn is_sent_once(asked: &UserOperation<'_>) -> bool {
-    let verbs = [
-        "new-chat",
-        "dispose-chat",
-        "remake-chat",
-        "dispose-session",
-        "create-session",
-        "end-session",
-        "send-token",
-    ];
-    verbs.contains(&asked.verb())
+    SENT_ONCE.contains(&asked.verb())
 }
 
 /// Returns whether an operation is one request, or several at once.

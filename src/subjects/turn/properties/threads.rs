@@ -60,11 +60,11 @@ fn moved_from(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
     if story.initialized.is_some_and(|ready| ready <= at) {
         story.cx.judges("no_thread_is_left");
     }
-    let others = story.runs.iter().filter(|other| other.call != run.call);
-    let others = others.map(|other| (other.asked, other.operation, &other.notes));
+    let runs = story.runs.iter().filter(|other| other.call != run.call);
+    let runs = runs.map(|other| (other.asked, other.operation, &other.notes));
     let jobs = story.jobs.jobs.values().map(|job| (job.asked, job.operation, &job.notes));
     let others: Vec<_> =
-        others.chain(jobs).filter(|(_, operation, _)| uses_broker(operation)).collect();
+        runs.chain(jobs).filter(|(_, operation, _)| uses_broker(operation)).collect();
     let has = |notes: &[(Time, &TurnNote)], wanted: &dyn Fn(&str) -> bool| {
         notes.iter().any(|(_, note)| match note {
             TurnNote::Thread(thread) => wanted(thread),

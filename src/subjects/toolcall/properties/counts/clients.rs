@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::ledger::{Scene, UserCall};
+use crate::subjects::toolcall::properties::deadlines::SENT_ONCE;
 
 /// The operations that are one action until their answer.
 const ACTIONS: [&str; 8] = [
@@ -15,17 +16,6 @@ const ACTIONS: [&str; 8] = [
     "report-content",
     "report-result",
     "judge-result",
-];
-
-/// The operations that are one request at a time until their answer.
-const REQUESTS: [&str; 7] = [
-    "new-chat",
-    "dispose-chat",
-    "remake-chat",
-    "dispose-session",
-    "create-session",
-    "end-session",
-    "send-token",
 ];
 
 /// Returns the operations of the window's user.
@@ -74,7 +64,7 @@ pub(super) fn most_unconfirmed(scene: &Scene<'_, '_>) -> Option<usize> {
 pub(super) fn least_held(scene: &Scene<'_, '_>) -> usize {
     let Some(lost) = scene.ledger.lost_since(scene.host, scene.now) else { return 0 };
     let waiting = own(scene).filter(|asked| {
-        let waits = is_one_of(asked, &ACTIONS) || is_one_of(asked, &REQUESTS);
+        let waits = is_one_of(asked, &ACTIONS) || is_one_of(asked, &SENT_ONCE);
         waits && asked.at > lost && scene.has(asked.at, asked.answered)
     });
     waiting.count().min(scene.story().client_limits.held)
