@@ -30,15 +30,17 @@ impl OneBug {
     }
 }
 
-/// Points, and the first, second, … time that a task reaches one: then it is held. All but the last two
+/// Points, and the first, second, … time that a task reaches one: then it is held. All but the last four
 /// are points that only bugs have.
-const POINTS: [(&str, u32); 6] = [
+const POINTS: [(&str, u32); 8] = [
     ("sse.server.id-taken", 2),
     ("sse.server.snapshot-sent", 1),
     ("sse.server.attached-unflushed", 1),
     ("sse.server.finished", 1),
     ("sse.server.started", 1),
     ("sse.server.launched", 2),
+    ("sse.server.pull.looked", 1),
+    ("sse.server.hold.looked", 1),
 ];
 
 impl Prober for OneBug {

@@ -82,6 +82,35 @@ fn a_command_waits_although_its_stream_has_taken_all() {
 }
 
 #[test]
+fn an_event_between_check_and_wait_wakes_no_stream() {
+    let story = || async {
+        let world = world().await;
+        let mut stream = world.start().await;
+        stream.next().await.unwrap();
+        // The task of the stream is held for 10 ms after its check.
+        sleep(SECOND / 200).await;
+        world.machine.prints(0, "a\n").await;
+        tokio::time::timeout(SECOND, stream.next()).await.is_ok().to_string()
+    };
+    compare("PullLostWakeUp", story, "true", "false");
+}
+
+#[test]
+fn a_read_between_check_and_wait_wakes_no_task() {
+    let story = || async {
+        let (hold, retained_events) = (60 * SECOND, 1);
+        let limits = ServerLimits { hold, retained_events, ..Default::default() };
+        let world = World::new(limits).await;
+        let mut stream = world.start().await;
+        stream.next().await.unwrap();
+        // Line b waits until the stream takes line a. Its task is held for 10 ms after its check.
+        world.machine.prints(0, "a\nb\n").await;
+        rest(&mut stream).await
+    };
+    compare("HoldLostWakeUp", story, "1 a, 2 b, Open", "1 a, Open");
+}
+
+#[test]
 fn the_end_of_a_command_starts_no_retention() {
     let story = || async {
         let limits = ServerLimits { ended_retention: SECOND, ..Default::default() };
