@@ -160,6 +160,24 @@ fn steady(table: &str) -> Vec<&str> {
         .collect()
 }
 
+/// Every test run checks the second tables: a file that no longer finds a defect, or a defect that nothing
+/// finds, shows at once.
+#[test]
+fn what_finds_the_missed_is_up_to_date() {
+    let page = include_str!("../docs/kill-matrix.md");
+    for subject in ["exec", "toolcall", "counter", "sse", "turn"] {
+        let (_, table) =
+            page.split_once(&format!("$ reknit defects {subject} --runs 2000\n")).unwrap();
+        let rows = table.lines().skip(1).take_while(|line| !line.is_empty()).map(Row::of);
+        let missed: Vec<_> = rows.filter(|row| !row.is_found).map(|row| row.defect).collect();
+        shown(
+            &format!("<!-- missed: {subject} -->\n"),
+            "<!-- end -->\n",
+            &otherwise(subject, &missed),
+        );
+    }
+}
+
 /// One test: the hunts use all cores, and all of them write the same page.
 #[test]
 #[ignore = "it takes minutes, in a release"]

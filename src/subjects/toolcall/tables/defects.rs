@@ -170,7 +170,7 @@ pub const DEFECTS: &[DefectDoc] = &[
         "the host accepts a client of another host epoch as its own", "facts, 17 and 35"),
     defect("RestoreWithoutDeadline", "restore-without-deadline", &["requests_settle", "bounded_ending", "no_residue"],
         "a restore that never ends blocks its subscription without a deadline", "facts, 29"),
-    defect("AnswersOvertake", "answers-overtake", &["replicas_converge"],
+    defect("AnswersOvertake", "answers-overtake", &["expect"],
         "the host sends a snapshot before the actions that it includes", "facts, B.4"),
     defect("ChatRemovalsUnreported", "chat-removals-unreported", &["replicas_converge"],
         "the host does not notify subscribers of a disposed session that its chats are removed", "facts, 37"),
