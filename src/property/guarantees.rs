@@ -68,9 +68,9 @@ pub struct Guarantees {
     ///
     /// Read by `stale_generation_inert`.
     pub depends: fn(&Plan, Dependent<'_>, Thing<'_>) -> bool,
-    /// Whether an operation may wait until a slow user reads on, because what it uses takes nothing more
-    /// while its output waits for that user. The arguments are the plan, all operations of the host,
-    /// and the operation. Default: never.
+    /// Whether an operation may wait for long until a slow user reads on, or a slow thing of the outside
+    /// world goes on: a disk, a launch, a process that reads its input. The arguments are the plan, all
+    /// operations of the host, and the operation. Default: never.
     ///
     /// Read by `bounded_ending`, `justified_failure` and `isolation`.
     pub held: fn(&Plan, &[&Operation], &Operation) -> bool,

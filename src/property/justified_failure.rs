@@ -26,7 +26,7 @@
 //! - (d) A server host of its path died since the session began.
 //! - (e) Its user gave it up, or the world closed the client.
 //! - (f) A server of its path is a puppet.
-//! - (g) It is a call that a host of the outside world had to answer, or that a slow user may have
+//! - (g) It is a call that a host of the outside world had to answer, or that something slow may have
 //!   [held](super::Guarantees::held), and it had waited without an answer for as long as a call may wait.
 //!
 //! A client that failed permanently reports the failure for every later call. Therefore (a), (c)

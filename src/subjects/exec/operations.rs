@@ -3,11 +3,14 @@
 //! `p1` is an entry of `[process.p1]`, which declares the real behaviour of the process. `b1` is an
 //! entry of `[web.b1]`, which declares the response of the HTTP server behind the exec server.
 
+use std::time::Duration;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::command::CommandOptions;
+use super::files;
 use super::limits::{LIMITS, client_limits, server_limits};
 use super::network_fault::AROUND;
 use super::tasks::FileTask;
@@ -378,8 +381,13 @@ pub(super) fn tasks(operation: &Operation) -> u64 {
     tasks.map_or(1, |tasks| tasks.len() as u64)
 }
 
-/// Returns whether a process, or a slow user of a host, may hold a call of this host:
+/// A disk that hangs for less than this delays a call less than the margin of its bounds.
+const SHORT_HANG: Duration = Duration::from_secs(1);
+
+/// Returns whether a disk, a process, or a slow user of a host may hold a call of this host:
 ///
+/// - a call on a file whose disk hangs: it also waits for the calls on this file that came before it, and an
+///   outage may have taken a part of its time;
 /// - a call on a process whose launch takes some time;
 /// - a write to a process that never reads its input, or slowly, or that prints each line that it
 ///   reads, and reads no more while its output waits for the user. Then the server queues only so many
@@ -388,6 +396,9 @@ pub(super) fn is_held(plan: &Plan, all: &[&Operation], call: &Operation) -> bool
     let process = |operation: &Operation| operation.fields.get("process").cloned();
     let is_write =
         |operation: &&Operation| matches!(operation.verb.as_str(), "write" | "write-stream");
+    if files::hangs(plan, call) >= SHORT_HANG {
+        return true;
+    }
     let Some(name) = process(call) else { return false };
     let setup: Setup = name.as_str().and_then(|name| plan.entry(TABLE, name)).unwrap_or_default();
     if setup.launch_takes.is_some() {
@@ -600,6 +611,15 @@ mod tests {
         assert_eq!(held(json!({ "launch-takes": "1s" })), [true; 4]);
         assert_eq!(held(json!({ "reads-every": "1s" })), [false, false, false, true]);
         assert_eq!(held(json!({ "stdin": "ignore" })), [false, false, false, true]);
+
+        let read_file = operation("read-file", json!({ "file": "f1" }));
+        let is_held = |file: serde_json::Value| {
+            let mut plan = Plan::new("exec");
+            plan.setup.insert("file".into(), json!({ "f1": file }));
+            is_held(&plan, &[&read_file], &read_file)
+        };
+        assert!(!is_held(json!({})) && !is_held(json!({ "hangs": "200ms" })));
+        assert!(is_held(json!({ "hangs": "3s" })) && is_held(json!({ "reads-hang": "1s" })));
     }
 
     #[test]

@@ -337,7 +337,7 @@ fn endings(scene: &Scene<'_, '_>) -> Bounds {
         let at = ends.chain(refused.map(|(at, _)| at)).max();
         call.is_slow && call.ended.is_none()
             || at.is_some_and(|at| {
-                scene.may_be(Some(at.max(attached) + scene.spans.round_trip + scene.spans.launch))
+                scene.may_be_kept(at.max(attached), scene.spans.round_trip + scene.spans.launch)
             })
     };
     at_most(count(scene.own().filter(|call| call.verb == "start"), failed))

@@ -360,6 +360,6 @@ impl Story<'_> {
         {
             return soon;
         }
-        self.calm_since(client, self.until).max(from) + self.reconnect_bound()
+        self.reconnects_by(client, from)
     }
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::facts::{CallStory, MS, text};
-use super::line::has_slot_since;
 use super::story::{Story, window};
 use crate::history::{EventKind, Time};
 use crate::property::violation::{fields, kinds};
@@ -282,8 +281,7 @@ fn begins_by(story: &Story<'_>, client: &str, since: Time) -> Time {
     if carries && story.is_calm(host, since.before(story.moment()), soon) {
         return soon;
     }
-    let free = story.calm_since(host, story.until).max(has_slot_since(story, host));
-    free.max(since) + story.reconnect_bound()
+    story.reconnects_by(host, since)
 }
 
 /// Returns whether the window of a call has room for its tool: fewer others of its calls than it may run at
@@ -323,12 +321,7 @@ pub(super) fn results_count(story: &Story<'_>) -> Vec<Violation> {
         let soon = *at + story.moment() * 2;
         let is_calm = story.is_calm(host, at.before(story.moment()), soon);
         let at_once = is_calm && story.has_main_connection(call.owner, *at) && soon < story.until;
-        let bound = if at_once {
-            soon
-        } else {
-            let free = story.calm_since(host, story.until).max(has_slot_since(story, host));
-            free.max(*at) + story.reconnect_bound()
-        };
+        let bound = if at_once { soon } else { story.reconnects_by(host, *at) };
         // The call may have ended before its tool, or its agent may not wait for it.
         if bound >= story.until || call.left < *at || call.given_up <= bound {
             continue;

@@ -260,9 +260,18 @@ pub(in crate::subjects::toolcall) fn no_room(
     of_each.filter(|(began, ended)| began < ended).collect()
 }
 
+impl Story<'_> {
+    /// The time by which a window that was there at a time is connected again, and has caught up: the last
+    /// fault is over, and the host has a place for it.
+    pub(super) fn reconnects_by(&self, window: &str, from: Time) -> Time {
+        let free = self.calm_since(window, self.until).max(has_slot_since(self, window));
+        free.max(from) + self.reconnect_bound()
+    }
+}
+
 /// The time from which the host has a place for a window: fewer other connections are open than it
 /// accepts.
-pub(super) fn has_slot_since(story: &Story<'_>, window: &str) -> Time {
+fn has_slot_since(story: &Story<'_>, window: &str) -> Time {
     let full = full_intervals(story.cx.history, window, story.host_limits.connections);
     let before = full.into_iter().filter(|(began, _)| *began < story.until);
     before.map(|(_, ended)| ended).max().unwrap_or(Time::ZERO)

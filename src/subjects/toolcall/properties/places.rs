@@ -315,7 +315,7 @@ impl Story<'_> {
         let bound = self.later(told, self.moment());
         match self.is_calm(host, told, bound) {
             true => bound,
-            false => self.calm_since(host, self.until).max(told) + self.reconnect_bound(),
+            false => self.reconnects_by(host, told),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::super::counts::counts_are_true;
 use super::{milestone, started, violations};
-use crate::history::{Call, Class, ConnIndex, EventKind, ProcessOutcome, Side};
+use crate::history::{Answer, Call, Class, ConnIndex, EventKind, ProcessOutcome, Side};
 use crate::property::scripted::ScriptedRun;
 use serde_json::json;
 
@@ -109,6 +109,25 @@ fn a_call_without_an_answer_is_open() {
     let waits = connected().asked_as(2, 1_500, Class::InFlight, "start", start);
     let waits = waits.asked_as(3, 2_000, Class::Durable, "read", start);
     assert_eq!(found(&waits), [""; 0]);
+}
+
+#[test]
+fn a_given_up_start_is_ended_after_the_fault_that_delays_it() {
+    let counted = |until| {
+        let start = r#"{"process":"p2"}"#;
+        let run = connected().partition(1_900, Some(4_000));
+        let run = run.asked_as(2, 2_000, Class::InFlight, "start", start).answered(
+            2,
+            2_000,
+            Answer::GivenUp,
+        );
+        let run = run.gauge("client", 4_600, "endings", 1).gauge("client", until, "endings", 0);
+        let mut run = run.end(10_000);
+        run.plan.setup.insert("process".into(), json!({ "p2": { "launch-takes": "1s" } }));
+        run
+    };
+    assert_eq!(found(&counted(5_900)), [""; 0]);
+    breaks(&counted(8_000), "client: `endings` is 1, but at most 0 can be open");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use super::super::actions::{
     actions_once, authority, claims_are_checked, in_order, rejections_are_handled,
 };
 use super::*;
+use crate::schedule::LimitValue;
 
 #[test]
 fn a_refused_action_does_not_happen_and_no_action_happens_twice() {
@@ -251,6 +252,18 @@ fn a_client_receives_a_refusal() {
         "its client hears of it whatever it looks at"
     );
     holds(&scripted().asked_as(1, 1_005, Class::Durable, "reload", "{}"), rejections_are_handled);
+}
+
+#[test]
+fn a_refusal_arrives_only_when_the_host_has_a_place() {
+    let lost = |other_until| {
+        let run = refused(here_until(Some(1_000)).kills(1_000, 1_100), 1_000).horizon(90_000);
+        let mut run = run.by("client2").conn(1, 100, Some(other_until)).by("client");
+        run.plan.limits.set("host.connections", LimitValue::Count(1));
+        run
+    };
+    assert_eq!(violations(&lost(5_000), rejections_are_handled).len(), 1);
+    holds(&lost(80_000), rejections_are_handled);
 }
 
 /// The host forgot its decision before its client received it.
