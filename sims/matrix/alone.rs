@@ -98,6 +98,7 @@ const EXEC: &[Alone] = &[
     ("waits_are_whole", "repeated-write-waits-anew", "a-repeated-write-has-one-wait"),
     ("unfollowed_run_on", "unfollowed-counts-as-unread", "a-process-that-nobody-follows-runs-on"),
     ("logs_are_bounded", "full-log-catches-up", "a-full-log-over-several-connections"),
+    ("turns_are_fair", "fullest-first", "quiet-processes-have-their-turn-beside-a-flood"),
 ];
 
 #[rustfmt::skip]

@@ -10,6 +10,7 @@
 //! - `web`: the HTTP server behind the exec server, on a separate host; `body`: the bodies that a
 //!   user receives from it; `transfer_time`: the time that the link needs for them.
 //! - `files`: the files of the exec server, and what users read from them.
+//! - [`background`]: the processes that commands leave behind on the exec server.
 //! - `properties`: the properties beyond the generic ones.
 //! - [`limits`], [`tables`]: limits, milestones, points, defects, rules. `label`: the labels of
 //!   messages.
@@ -38,6 +39,7 @@ use reknit_exec::limits::{ClientLimits, ServerLimits};
 use reknit_exec::server::{CHUNK, Server};
 
 mod answers;
+pub mod background;
 mod body;
 mod byte_stream;
 mod client_state;
@@ -127,6 +129,7 @@ impl Subject for Exec {
             (process::TABLE, process::schema()),
             (web::TABLE, schemars::schema_for!(web::WebSetup)),
             (files::TABLE, schemars::schema_for!(files::FileSetup)),
+            (background::TABLE, schemars::schema_for!(background::BackgroundSetup)),
         ]
     }
 
@@ -143,6 +146,8 @@ impl Subject for Exec {
         files::create_links(&*env.files, &host.plan).await;
         env.files =
             Arc::new(files::Recorded::new(env.files, host.record.clone(), host.plan.clone()));
+        let leaving = background::Leaving::new(env.launch, host.record.clone(), host.plan.clone());
+        env.launch = Arc::new(leaving);
         env.machine = Arc::new(command::machine());
         let server = Server::new(&env, limits::server_limits(&host.limits));
         let resources = server.resources();

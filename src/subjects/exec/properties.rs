@@ -50,6 +50,7 @@
 //! | `waits_are_whole` | the times of calls that the client gave up, and their waits |
 //! | `unfollowed_run_on` | the real ends of processes that their users dropped, the connections, and the faults |
 //! | `logs_are_bounded` | the greatest sizes of the client's logs, and what their users have received |
+//! | `turns_are_fair` | when each process printed each piece or exited, and the order in which its user received that |
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -89,6 +90,7 @@ mod silence;
 mod targets;
 #[cfg(test)]
 mod tests;
+mod turns;
 mod unfollowed;
 mod waits;
 mod wanted_ending;
@@ -406,6 +408,12 @@ pub(super) const OWN: &[Property] = &[
         doc: "a client whose log has more than its limit reads no more of a process before the user has read half of the log",
         kinds: logs::LOGS_ARE_BOUNDED,
         check: logs::logs_are_bounded,
+    },
+    Property {
+        name: "turns_are_fair",
+        doc: "the output and the exit of a process do not wait for what another process of its client prints later",
+        kinds: turns::TURNS_ARE_FAIR,
+        check: turns::turns_are_fair,
     },
 ];
 

@@ -21,7 +21,7 @@
 //! | `refusal_is_true` | commands that the server did not have, and their launches and ends |
 //! | `refusals_are_true` | the answers to requests that the server must refuse, and all other refusals |
 //! | `ends_when_asked` | when a user or a time limit ended a command, and when its process ended |
-//! | `streams_stay` | the connections that a follower lost, although nothing was in the way |
+//! | `streams_stay` | the connections that a follower lost, although nothing was in the way or they took bytes |
 //! | `pauses_grow` | when the followers of a host began attempts, and the ends of their connections |
 //! | `deadlines_hold` | the failures of followers, and the ends of their connections and the last bytes over these |
 //! | `output_is_prompt` | when a process printed a line, and when a user received it |
@@ -90,7 +90,7 @@ story_properties! {
     "ends_when_asked" as server::ends_when_asked, server::ENDS_WHEN_ASKED:
         "a command ends soon after a user has interrupted it or its time is over, and one of a session after the end of that session or of its stream";
     "streams_stay" as followers::streams_stay, followers::STREAMS_STAY:
-        "without a fault, a follower keeps its connection";
+        "a follower keeps its connection without a fault, and also a slow one as long as it takes bytes";
     "pauses_grow" as followers::pauses_grow, followers::PAUSES_GROW:
         "the attempts of a follower that makes no progress become rare, and the first one after progress follows at once";
     "deadlines_hold" as deadlines::deadlines_hold, deadlines::DEADLINES_HOLD:

@@ -12,7 +12,7 @@
 //! | `results_count` | G4 | the time of a tool's result, and the time at which its agent was notified |
 //! | `replicas_converge` | G5 | digests of the host's state, and of the states of windows and second connections |
 //! | `replay_is_used` | G5 | the way in which the host accepted a returning client, and the data that the client had already received |
-//! | `actions_once` | G6 | effects of calls, titles that users saw, and refusals |
+//! | `actions_once` | G6 | effects of calls, titles that users saw, calls that agents may go on with, and refusals |
 //! | `rejections_are_handled` | G6 | the milestones of refused actions, at the host and at the client |
 //! | `in_order` | G6 | the order in which users see the actions of one window |
 //! | `owner_can_run` | G7 | the owners of calls, and the windows that could have run them |
@@ -33,7 +33,7 @@
 //! | `questions_are_answered` | | the outcomes of questions, and the connections of their clients |
 //! | `unowned_fails` | | the ends of calls without an owner |
 //! | `places_are_wanted` | | the places that users see, and what the users asked for |
-//! | `news_are_wanted` | | the actions that a window receives for channels that it does not watch, and the chats that it saw removed |
+//! | `news_are_wanted` | | the actions that a window receives for channels that it does not watch, or after an answer that includes them, and the chats that it saw removed |
 //! | `pauses_are_right` | | the begins and ends of connections |
 //! | `silent_is_closed` | | the same |
 //! | `ends_are_true` | | the ends of calls for their agents, the tools, and the replies of users |
@@ -134,13 +134,13 @@ story_properties! {
     "views_are_current" as views::views_are_current, views::VIEWS_ARE_CURRENT:
         "a window shows what the host confirmed, and what its user has done since";
     "questions_are_answered" as questions::questions_are_answered, questions::QUESTIONS_ARE_ANSWERED:
-        "a question to a client goes over the client's newest connection, and is answered if that can carry it";
+        "a question to a client goes over the client's newest connection, is answered if that can carry it, and never by the answer to another question";
     "unowned_fails" as calls::unowned_fails, calls::UNOWNED_FAILS:
         "a call that no client can run fails at once";
     "places_are_wanted" as places::places_are_wanted, places::PLACES_ARE_WANTED:
         "a window takes part in the session only if its user wants it since the user last unsubscribed";
     "news_are_wanted" as places::news_are_wanted, places::NEWS_ARE_WANTED:
-        "a window receives no actions of a channel from which its user has unsubscribed, or of a removed chat";
+        "a window receives no actions of a channel from which its user has unsubscribed, or of a removed chat, and none after an answer that includes it";
     "pauses_are_right" as attempts::pauses_are_right, attempts::PAUSES_ARE_RIGHT:
         "a client pauses between two attempts as long as its limits say: not at all after a long connection";
     "silent_is_closed" as attempts::silent_is_closed, attempts::SILENT_IS_CLOSED:

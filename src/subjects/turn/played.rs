@@ -262,10 +262,14 @@ impl Played {
         let mut turn = json!({ "id": self.turn, "status": "inProgress" });
         if self.is_review && self.setup.inner {
             turn["id"] = json!(format!("{}-inner", self.turn));
-            turn["rootTurnId"] = json!(self.turn);
+            if self.setup.inner_names_its_root() {
+                turn["rootTurnId"] = json!(self.turn);
+            }
         }
-        // Only the answer says that the thread of a detached review is this turn's.
-        if !(self.is_review && self.setup.detached) {
+        // Only the answer says that the thread of a detached review is this turn's, or names the review around a
+        // turn without a root.
+        let is_nameless = self.setup.inner && !self.setup.inner_names_its_root();
+        if !(self.is_review && (self.setup.detached || is_nameless)) {
             self.named();
         }
         self.notify(method::TURN_STARTED, json!({ "threadId": self.thread, "turn": turn }));

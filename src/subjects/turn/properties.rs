@@ -8,7 +8,7 @@
 //! | `status_is_the_verdict` (P2) | the exit status of a command, its verdict, and whether its user cancelled it |
 //! | `answer_is_the_answer` (P3, P9) | the answer that a command printed, and the final answer of the agent |
 //! | `interruption_is_true` (P2) | the verdict of a user, and who interrupted the turn |
-//! | `busy_is_true` (P5) | a command or an interrupt that was refused as busy, and the turns that ran then |
+//! | `busy_is_true` (P5) | a command or an interrupt that was refused as busy, and the turns that ran then; when a command without a turn ended |
 //! | `ending_is_prompt` (P1) | when the app-server started a turn and was done with it, and when the user saw the verdict |
 //! | `abandoned_is_interrupted` (P6) | the end of a client or its verdict, and when the app-server learned of it; the interrupts of its subagent |
 //! | `exit_is_true` (P7) | the exit statuses of the broker, and the requests to end it |
@@ -29,7 +29,7 @@
 //! | `one_client_works`, `threads_are_free` | when the app-server started turns, and when they ended |
 //! | `news_stay_private` | the news that a client got of a thread, and the command of the thread |
 //! | `start_is_prompt` | when the app-server started a turn, and what else was at work |
-//! | `broker_lets_go` | what a broker holds, and the clients that are connected to it |
+//! | `broker_lets_go` | what a broker holds, and the clients that are connected to it; when a client read, and when the broker closed its connection |
 //!
 //! The properties of jobs are in [`jobs::properties`](super::jobs).
 
@@ -62,7 +62,7 @@ story_properties! {
     "answer_is_the_answer" as verdicts::answer_is_the_answer, verdicts::ANSWER_IS_THE_ANSWER:
         "a command prints the final answer of its own turn, and no other text";
     "busy_is_true" as brokers::busy_is_true, brokers::BUSY_IS_TRUE:
-        "the broker refuses a command as busy only while a turn of another client runs";
+        "the broker refuses a command as busy only while a turn of another client runs, and a command asks a busy broker only for so long";
     "abandoned_is_interrupted" as endings::abandoned_is_interrupted, endings::ABANDONED_IS_INTERRUPTED:
         "a turn whose client is gone, or has cancelled it or given it up, does not run on, nor do its subagents";
     "interruption_is_true" as verdicts::interruption_is_true, verdicts::INTERRUPTION_IS_TRUE:
@@ -108,7 +108,7 @@ story_properties! {
     "threads_are_free" as works::threads_are_free, works::THREADS_ARE_FREE:
         "a turn starts on a thread only after the turn before it has ended there";
     "broker_lets_go" as works::broker_lets_go, works::BROKER_LETS_GO:
-        "a broker holds nothing of clients that are gone, once their turns have had the time to end, and never more than its limits";
+        "a broker holds nothing of clients that are gone, once their turns have had the time to end, and never more than its limits; it keeps a client that reads";
     "end_absorbs" as ends::end_absorbs, ends::END_ABSORBS:
         "a job that is over never changes";
     "record_is_true" as records::record_is_true, records::RECORD_IS_TRUE:
@@ -126,7 +126,7 @@ story_properties! {
     "cancels_reach_all" as jobs::cancels_reach_all, jobs::CANCELS_REACH_ALL:
         "after the end of a session, or the cancel of a turn, none of its jobs is active";
     "ended_job_stops" as jobs::ended_job_stops, jobs::ENDED_JOB_STOPS:
-        "the turn of a job that was cancelled, or whose worker was killed, does not run on, and the worker of a cancelled job ends";
+        "the turn of a job that was cancelled, or whose worker was killed, does not run on, and the worker of a cancelled job gets a signal and ends";
     "job_waits_are_true" as jobs::job_waits_are_true, jobs::JOB_WAITS_ARE_TRUE:
         "a user who waits for a job sees it when it is over, or when the wait is";
     "old_jobs_are_pruned" as jobs::old_jobs_are_pruned, jobs::OLD_JOBS_ARE_PRUNED:

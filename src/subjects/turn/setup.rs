@@ -55,6 +55,9 @@ pub struct TurnSetup {
     pub queued: WrittenDuration,
     /// Whether a review reports the start of an inner turn with a different id.
     pub inner: bool,
+    /// Whether the inner turn names no root, as with an old app-server. That takes effect only if the answer to the
+    /// start names the review: nothing else does.
+    pub rootless: bool,
     /// Whether an earlier turn on the same thread ends before the answer.
     pub earlier: bool,
     /// Whether another thread, which does not belong to the turn, starts a turn that does not end.
@@ -122,6 +125,7 @@ fn plays(work: u64, every_ms: u64, answer: Answer, end: End) -> TurnSetup {
         start: Start::default(),
         queued: WrittenDuration(Duration::ZERO),
         inner: false,
+        rootless: false,
         earlier: false,
         stranger: false,
         retries: false,
@@ -156,6 +160,15 @@ impl TurnSetup {
     pub fn waits(&self) -> Duration {
         let waits = self.start == Start::Answered && !self.burst;
         if waits { self.queued.0 } else { Duration::ZERO }
+    }
+
+    /// Whether the turn inside of a review names its root.
+    pub fn inner_names_its_root(&self) -> bool {
+        let is_answered = matches!(
+            self.start,
+            Start::Answered | Start::NotifiedFirst | Start::Late | Start::Last | Start::Ended
+        );
+        !self.rootless || !is_answered
     }
 
     /// Returns how long the answer to the start request takes.

@@ -14,7 +14,7 @@ use super::notes::{
 use super::outcome::{CommandOutcome, SeenRefusal};
 use super::setup::BROKER;
 use super::user::EXIT_STATUS;
-use crate::history::{Answer, Call, ConnIndex, Event, EventKind, Side, Time};
+use crate::history::{Answer, Call, ConnEnd, ConnIndex, Event, EventKind, Side, Time};
 use crate::property::CheckContext;
 use crate::schedule::{Fault, MilestoneValue, Operation, faults};
 use crate::subjects::judging::{host, is_of_the_network, judged};
@@ -232,6 +232,8 @@ pub(super) struct BrokerConnection<'a> {
     pub opened: Time,
     /// When the broker's end was over.
     pub over: Option<Time>,
+    /// When the broker closed it. `None` if the broker learned of its end first.
+    pub closed: Option<Time>,
 }
 
 /// The counts of the broker on the host `broker`, at one moment.
@@ -443,13 +445,15 @@ impl<'a> Story<'a> {
             }
             EventKind::ConnOpened { conn } => {
                 let Some(known) = self.cx.history.conns.get(conn.0) else { return };
-                let (opened, over) = (event.at, None);
+                let (opened, over, closed) = (event.at, None, None);
                 let (host, server) = (host(event), known.server.as_str());
-                let connection = BrokerConnection { host, server, opened, over };
+                let connection = BrokerConnection { host, server, opened, over, closed };
                 self.connections.insert(*conn, connection);
             }
-            EventKind::ConnOver { conn, side: Side::Server, .. } => {
+            EventKind::ConnOver { conn, side: Side::Server, how } => {
                 if let Some(connection) = self.connections.get_mut(conn) {
+                    let is_first = connection.over.is_none() && *how == ConnEnd::Closed;
+                    connection.closed = connection.closed.or(is_first.then_some(event.at));
                     connection.over = connection.over.or(Some(event.at));
                 }
             }

@@ -251,6 +251,10 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("AbandonedNewsAreShared", "abandoned-news-are-shared", &["news_stay_private"], "the news of a turn whose client has gone reach the client that works now", "derived from facts, 25"),
     defect("GarbledLinesTakeTheAnswerBack", "garbled-lines-take-the-answer-back", &["failure_is_true"], "a turn fails whose app-server ends after the final answer and an unreadable line", "derived from facts, 37"),
     defect("StartsBesideAnExpiredTurn", "starts-beside-an-expired-turn", &["expect"], "a turn starts on the thread of one that the broker has interrupted because its time is over, and that still runs", "a walk through the code"),
+    defect("LeftThreadsAreAwaited", "left-threads-are-awaited", &["busy_is_true"], "a client asks a busy broker for its turn without end if the broker does not remove its thread", "derived from facts, 36"),
+    defect("LongMessagesAreStuck", "long-messages-are-stuck", &["broker_lets_go"], "the broker closes the connection of a client that reads one message for longer than it may read nothing", "derived"),
+    defect("EarlyReportsNameTheTurn", "early-reports-name-the-turn", &["ending_is_prompt"], "a client follows the turn that was reported before the answer to the start, although the answer names another one", "derived from facts, 7"),
+    defect("GivenUpTurnsStayOver", "given-up-turns-stay-over", &["abandoned_is_interrupted"], "a turn that the broker has given up counts as over, although the late answer to its start names it", "derived from facts, 24"),
 ];
 
 /// The ledger.

@@ -157,6 +157,9 @@ impl Command {
         }
         checked?;
         let (confirmed, taken) = (cursor.after, cursor.after);
+        // The bug: what the lost stream took counts as received by the client of the next one.
+        let before = self.lost.as_ref().filter(|_| defect!(NextStreamHasIt));
+        let confirmed = before.map_or(confirmed, |lost| confirmed.max(lost.taken));
         let state = StreamState { owner: owner.clone(), link, confirmed, taken };
         let attached_at = self.defects.attached_at();
         let held = self.holder.attach(state, |held| {
@@ -214,11 +217,14 @@ impl Command {
         // The bug: a stream that has brought nothing is none that a command can lose.
         let is_unread = released.as_ref().is_some_and(|stream| stream.taken == 0)
             && defect!(UnreadSessionRunsOn);
+        // The bug: a stream that lacks output is none that a command can lose.
+        let lacks_output = released.as_ref().is_some_and(|stream| stream.taken < self.log.last())
+            && defect!(SlowSessionRunsOn);
         // The bug: the late end of an old stream forgets that a newer one is lost.
         let lost = self.lost.take().filter(|_| !defect!(OldEndForgetsTheLoss));
         self.lost = released.or(lost);
         let ends = self.is_bound() && self.runs() && !defect!(SessionCommandOutlivesStream);
-        self.interrupted |= own && ends && !is_unread;
+        self.interrupted |= own && ends && !is_unread && !lacks_output;
         if !own && defect!(StaleCloseDetaches) {
             self.holder.release(self.holder.generation());
         }

@@ -126,7 +126,10 @@ impl Link {
     fn took_bytes(&self) {
         let mut state = self.state();
         state.progress = Instant::now();
-        state.blocked_since = None;
+        // The bug: a connection that was blocked once counts as blocked since then.
+        if !defect!(FirstBlockCounts) {
+            state.blocked_since = None;
+        }
     }
 
     fn blocked(&self) {

@@ -127,10 +127,13 @@
 //! | – | `HoldCountsFromTheAttachment` | the time that output waits for its client counts from the beginning of the stream |
 //! | – | `LogsWaitForMore` | output that does not fill an answer with logs is not in it while its command runs |
 //! | – | `UnreadSessionRunsOn` | a command of a session does not end with a stream that has brought nothing |
+//! | – | `SlowSessionRunsOn` | a command of a session does not end with a stream that lacks output |
+//! | – | `FirstBlockCounts` | the deadline of a blocked connection counts from the first time that it was blocked |
+//! | – | `NextStreamHasIt` | what a lost stream took counts as received by the client of the next one |
 //! | – | `PullLostWakeUp` | an event between the check of a stream and its wait reaches the client only with the next sign of life |
 //! | – | `HoldLostWakeUp` | output that waits for its client does not notice what the stream takes between its check and its wait |
 //!
-//! The branch of execd has all of them except B, the last 78, and `CommandDiesWithConnection`,
+//! The branch of execd has all of them except B, the last 81, and `CommandDiesWithConnection`,
 //! `NewestAlwaysWins` and `StaleCloseDetaches`.
 
 use std::sync::Arc;

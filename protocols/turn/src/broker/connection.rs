@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use reknit_jsonrpc::{LineError, LineLimits, Lines};
 use reknit_seams::net::Stream;
-use reknit_seams::{milestone, point};
+use reknit_seams::{defect, milestone, point};
 use tokio::sync::Notify;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use super::core::ClientId;
 use super::shared::BrokerShared;
@@ -86,6 +86,9 @@ async fn step(
     if shared.core().over(client).is_some() {
         return Err(End::Cut);
     }
+    // The bug: a client that needs long for one message counts as stuck.
+    let is_late = defect!(LongMessagesAreStuck) && !lines.has_room();
+    let most = shared.limits.connection.write;
     tokio::select! {
         biased;
         line = lines.next() => {
@@ -94,6 +97,7 @@ async fn step(
             shared.core().on_line(client, line, Instant::now());
         }
         () = wake.notified() => {}
+        () = sleep(most), if is_late => return Err(End::Cut),
     }
     Ok(())
 }

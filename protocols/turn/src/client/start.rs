@@ -37,10 +37,12 @@ impl Busy {
     fn next(&mut self, leaves_a_thread: bool) -> Step {
         // The bug: the client asks only once.
         let is_over = Instant::now() >= self.until || defect!(BusyIsNotAwaited);
+        // The bug: the client asks as long as its thread is at the broker.
+        let gives_up = is_over && !(leaves_a_thread && defect!(LeftThreadsAreAwaited));
         if leaves_a_thread && !self.tried_to_remove && (self.can_move || is_over) {
             self.tried_to_remove = true;
             Step::Remove
-        } else if is_over {
+        } else if gives_up {
             Step::GiveUp
         } else {
             self.tried_to_remove = false;

@@ -67,8 +67,13 @@ pub(super) async fn finish(
         }
         _ => Interrupted::NotNeeded,
     };
-    let stopped = plan.stop_worker(&*env.processes, grace).await;
-    let worker = stopped.map_err(JobError::Processes)?;
+    // The bug: without a broker, the worker is left to itself.
+    let worker = if interrupted == Interrupted::NoBroker && defect!(CancelsNeedABroker) {
+        Stopped::Already
+    } else {
+        let stopped = plan.stop_worker(&*env.processes, grace).await;
+        stopped.map_err(JobError::Processes)?
+    };
     milestone!("turn.runner.stopped", job = plan.id.as_str());
     Ok(Cancelled { interrupted, worker })
 }

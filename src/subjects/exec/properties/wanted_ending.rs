@@ -1,5 +1,5 @@
 //! A process ends as its declaration specifies, unless its user ended it, or its user's session is
-//! over.
+//! over. What a command left in the background lives on while the server keeps the closed command.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,6 +11,7 @@ use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation};
 use crate::schedule::{Fault, Host};
 use crate::subjects::exec::answers::ExecFailure;
+use crate::subjects::exec::background;
 use crate::subjects::exec::limits::{LIMITS, client_limits, server_limits};
 use crate::subjects::exec::network_fault::NetworkFault;
 use crate::subjects::judging::judged;
@@ -19,6 +20,7 @@ use crate::world::process::TABLE;
 kinds! {
     pub(super) ENDS_AS_IT_WANTS;
     KILLED = "killed": "{subject:}it ended with {outcome}, but no user terminated it {moment}";
+    LEFT_KILLED = "left-killed": "{subject:}it ended with {outcome}, although the server keeps its command until {until} {moment}";
 }
 
 /// The calls that hold a handle, and the call that drops it. While one of them is open, the client may
@@ -57,6 +59,8 @@ struct Known<'a> {
     asked: BTreeMap<Call, UserOperation<'a>>,
     /// The time of each call's outcome.
     over: BTreeMap<Call, Time>,
+    /// The real end of each process.
+    ended: BTreeMap<&'a str, Time>,
     /// The call that started each process.
     starts: BTreeMap<&'a str, Call>,
     /// The calls that failed, were refused for a reason of their own, or were given up by their users.
@@ -72,14 +76,18 @@ struct Known<'a> {
     call_wait: Duration,
     /// How long the server keeps a session without a connection.
     detached_lifetime: Duration,
+    /// How long the server keeps a closed process, at least.
+    closed_retention: Duration,
 }
 
 impl<'a> Known<'a> {
     fn new(cx: &CheckContext<'a>) -> Self {
         let limits = cx.plan.limits.over(LIMITS);
+        let server = server_limits(&limits);
         Self {
             call_wait: client_limits(&limits).call_wait,
-            detached_lifetime: server_limits(&limits).detached_lifetime,
+            detached_lifetime: server.detached_lifetime,
+            closed_retention: server.closed_retention,
             ..Self::default()
         }
     }
@@ -94,6 +102,7 @@ impl<'a> Known<'a> {
                 (*lines, *all) = (*lines + 1, *all + bytes.len() as u64);
             }
             EventKind::Effect { call, target } => drop(self.starts.insert(target, *call)),
+            EventKind::Ended { stream, .. } => drop(self.ended.insert(&stream.0, event.at)),
             EventKind::Failed { call, .. } => {
                 self.over.entry(*call).or_insert(event.at);
                 self.failed.push(*call);
@@ -179,6 +188,16 @@ impl<'a> KilledProcess<'_, 'a> {
         let fault = &self.known.network_fault;
         let is_over = fault.settled.is_none_or(|settled| settled + recovers < failed);
         if fault.in_force == 0 && is_over { at_once(self.cx) } else { recovers }
+    }
+
+    /// Returns until when the server certainly keeps the closed process. It forgets no process earlier,
+    /// also if it has no room for another one. Returns `None` if the session may be over: only a
+    /// connection that the client installs later, or still has, proves that it is not.
+    fn kept_until(&self) -> Option<Time> {
+        let horizon = Time::from(self.cx.plan.horizon);
+        let lives = was_connected(self.cx, self.start.host, self.at, horizon);
+        let ended = self.known.ended.get(self.record).filter(|_| lives)?;
+        Some(*ended + self.known.closed_retention)
     }
 
     /// The scenario declares that the process ends by a signal.
@@ -275,24 +294,34 @@ pub(super) fn ends_as_it_wants(cx: &CheckContext<'_>) -> Vec<Violation> {
             return Vec::new();
         }
         let EventKind::Ended { stream, outcome } = &event.what else { continue };
-        let ending = has_failed.get(&*stream.0);
+        let left_by = stream.0.strip_suffix(background::PART);
+        let record: &str = left_by.unwrap_or(&stream.0);
+        let ending = has_failed.get(record);
         if ending == Some(&true) {
             continue;
         }
-        let Some(call) = known.starts.get(&*stream.0).copied() else { continue };
+        let Some(call) = known.starts.get(record).copied() else { continue };
         let Some(start) = known.asked.get(&call).copied() else { continue };
-        let record: &str = &stream.0;
         let is_followed = ending.is_some();
         let killed =
             KilledProcess { cx, known: &known, call, start, record, at: event.at, is_followed };
         if killed.is_excused() {
             continue;
         }
-        // The server could have killed a process that ended by itself, too.
+        let kept_until = left_by.and_then(|_| killed.kept_until());
+        let is_early = kept_until.is_none_or(|until| event.at < until);
+        if left_by.is_some() && kept_until.is_none() {
+            continue;
+        }
+        // The server could have killed a process that ended by itself, and what it left could have ended
+        // earlier.
         cx.judges("ends_as_it_wants");
-        if matches!(outcome.downcast_ref(), Some(ProcessOutcome::Signal(_))) {
-            let data = fields! { outcome };
-            return vec![Violation::new("ends_as_it_wants", stream, event.at, &KILLED, data)];
+        if is_early && matches!(outcome.downcast_ref(), Some(ProcessOutcome::Signal(_))) {
+            let (kind, data) = match kept_until {
+                Some(until) => (&LEFT_KILLED, fields! { outcome, until }),
+                None => (&KILLED, fields! { outcome }),
+            };
+            return vec![Violation::new("ends_as_it_wants", stream, event.at, kind, data)];
         }
     }
     Vec::new()

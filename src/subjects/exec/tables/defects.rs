@@ -524,4 +524,6 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("StreamsUncounted", "streams-uncounted", &["counts_are_true"], "the server does not count the HTTP requests whose body is streamed", "derived"),
     defect("BegunRequestsUncounted", "begun-requests-uncounted", &["counts_are_true"], "the server does not count the requests for files that it performs", "derived"),
     defect("ReadWritesForgotten", "read-writes-forgotten", &["counts_are_true", "at_most_once"], "the server forgets the ids of the writes to a process that has read its whole input", "derived"),
+    defect("FullestFirst", "fullest-first", &["turns_are_fair"], "the server sends an event of the process with the most unsent events, instead of one of each process in turn", "derived"),
+    defect("LeftoversNeedAClient", "leftovers-need-a-client", &["ends_as_it_wants"], "if no client is attached when a process closes, the server kills what the process left in the background", "derived"),
 ];

@@ -76,6 +76,7 @@ pub const RULES: &[Rule] = &[
     rule("exec.no-lost-wake-up", "an event that arrives while a long-poll starts answers the long-poll", "facts, 54"),
     rule("exec.honest-bounded-read", "a bounded read reports exit and close only after all earlier events", "facts, 55"),
     rule("exec.output-after-exit", "output may follow the exit; the close follows when no process holds the pipes", "facts, wire protocol"),
+    rule("exec.left-behind", "a process that a command left in the background, with or without its pipes, lives on after the close, until the server forgets the command", "codex 0.169.0"),
     rule("exec.retention-bounds", "the server retains at most the newest 1 MiB and 50,000 chunks of output of each process", "facts, 19 and 23"),
     rule("exec.back-pressure", "while connected, the server pauses output for a slow reader instead of dropping it; a detach resumes the output, without flow control", "facts, 63"),
     rule("exec.flow-control", "if both sides announce it, the server holds a process until its client has consumed its output, also while no client is attached; nothing is lost, and no other process waits", "an extension of reknit"),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::refusals::MANY;
-use crate::history::{Connection, EventKind, Time};
+use crate::history::{ConnIndex, Connection, EventKind, Time};
 use crate::property::Violation;
 use crate::property::violation::{fields, kinds};
 use crate::subjects::judging::{has_puppet, judged};
@@ -13,6 +13,7 @@ use crate::subjects::sse::story::{Question, Story};
 kinds! {
     pub(super) STREAMS_STAY;
     LOST = "lost": "{subject:}a follower lost its connection ({why}), but nothing was in its way {moment}";
+    TAKES_BYTES = "takes-bytes": "{subject:}the server closed {conn}, but that had taken bytes at {took}, and may refuse them for {deadline} {moment}";
 }
 
 kinds! {
@@ -53,13 +54,56 @@ pub(super) fn streams_stay(story: &Story<'_>) -> Vec<Violation> {
             Violation::new("streams_stay", *on, *at, &LOST, data)
         })
     });
-    lost.collect()
+    let closed = story.cx.history.conns.iter().zip(0..);
+    let closed = closed.filter_map(|(conn, n)| closed_with_progress(story, conn, ConnIndex(n)));
+    lost.chain(closed).collect()
+}
+
+/// Judges the connection of a follower whose end at the server has waited for room, and has taken bytes after that:
+/// the server closes it only if it then refuses bytes for the whole deadline. The reader may be slow, and so may the
+/// network: a connection that takes nothing is never judged.
+fn closed_with_progress(
+    story: &Story<'_>,
+    conn: &Connection,
+    index: ConnIndex,
+) -> Option<Violation> {
+    let took = conn.unblocked.1?;
+    let deadline = story.server.write_deadline;
+    let closed = story.server_closed.get(&index).copied();
+    let closed = closed.filter(|closed| took + deadline > *closed + EXACT);
+    must_stay(story, conn, closed.unwrap_or(took)).then(|| story.cx.judges("streams_stay"))?;
+    let (name, deadline) = (conn.name.clone(), Time::from(deadline));
+    let data = fields! { conn: name, took, deadline };
+    Some(Violation::new("streams_stay", conn.client.as_str(), closed?, &TAKES_BYTES, data))
+}
+
+/// Whether a server has no reason to close a connection at a time but that it takes no bytes.
+fn must_stay(story: &Story<'_>, conn: &Connection, at: Time) -> bool {
+    let on = conn.client.as_str();
+    // Its client is still there, and has no other connection that could have taken its place.
+    let mut conns = story.followers_conns(on).filter(|other| other.name != conn.name);
+    let is_newest = !conns.any(|other| (conn.opened..=at).contains(&other.opened));
+    let is_there = conn.over.0.is_none_or(|over| over > at) && is_newest;
+    // The stream is complete only after the end of the process. Before that, its server and its process have no
+    // fault: these end commands, too. At the horizon, users do.
+    let follower = story.only_follower(on, at).filter(|_| !conn.is_labelled());
+    let process = follower.and_then(|its| story.processes.get(its.record.as_str()));
+    let goes_on = process.is_some_and(|process| {
+        process.launched.len() == 1 && process.ended.is_none_or(|(ended, _)| ended > at)
+    });
+    let is_calm = story.is_prompt(at) && at < Time::from(story.cx.plan.horizon);
+    is_there && goes_on && is_calm && is_alone(story, on)
 }
 
 /// Whether the users of a host read at once, and no other reader wants their streams.
 pub(super) fn reads_alone(story: &Story<'_>, on: &str) -> bool {
+    is_alone(story, on) && reads_at_once(story, on)
+}
+
+/// Whether no other reader wants the streams of the users of a host.
+fn is_alone(story: &Story<'_>, on: &str) -> bool {
     let own = |question: &&Question<'_>| question.host == on && question.follows();
-    let is_alone = story.questions.iter().filter(own).all(|question| {
+    story.questions.iter().filter(own).all(|question| {
         let others = story.questions.iter().filter(|other| {
             // A request that is refused changes nothing.
             let takes_events = other.takes_events() && !other.is_refused();
@@ -67,8 +111,7 @@ pub(super) fn reads_alone(story: &Story<'_>, on: &str) -> bool {
             is_reader && other.record == question.record
         });
         others.count() == 0
-    });
-    is_alone && reads_at_once(story, on)
+    })
 }
 
 /// Whether the users of a host read at once what they follow.

@@ -178,22 +178,29 @@ const MARGIN: Duration = Duration::from_secs(3);
 const CLOSE: Duration = Duration::from_millis(100);
 
 pub(super) fn hold_is_lossless(story: &Story<'_>) -> Vec<Violation> {
+    if story.server.hold.is_zero() {
+        return Vec::new();
+    }
     count_kept(story);
     let mut found = lost_from_buffers(story);
     found.extend(story.notes.iter().filter_map(|((on, record), notes)| {
         // A user who reads again from the start may find less than before.
-        let (at, after, gap) = notes.iter().find_map(|(at, note)| match note {
+        let mut gaps = notes.iter().filter_map(|(at, note)| match note {
             SseNote::Gap { after, gap } if *after > 0 => Some((*at, *after, *gap)),
             _ => None,
-        })?;
-        lost_while_away(story, (*on, *record), at, after, gap)
-            .or_else(|| lost_in_progress(story, (*on, *record), at, after, gap))
+        });
+        let (at, after, gap) = gaps.clone().next()?;
+        lost_while_away(story, (*on, *record), at, after, gap).or_else(|| {
+            gaps.find_map(|(at, after, gap)| {
+                lost_in_progress(story, (*on, *record), at, after, gap)
+            })
+        })
     }));
     found
 }
 
-/// Judges the first gap of a host, whose user had everything up to event `after`: an event that goes while its
-/// stream is attached goes only after a whole hold without progress. Until then, either the stream has taken all
+/// Judges a gap of a host, whose user had everything up to event `after`: an event that goes while its stream is
+/// attached goes only after a whole hold without progress. Until then, either the stream has taken all
 /// events, and sends a sign of life at each heartbeat, or its connection has no room. In the second case, each byte
 /// that arrives at the client makes room, and the stream makes progress.
 fn lost_in_progress(
@@ -214,7 +221,8 @@ fn lost_in_progress(
     let opened = opened.max()?;
     let mut quiet = Duration::ZERO;
     let (mut last, mut has_events) = (opened, false);
-    for time in received(story, on, record).filter(|time| (opened..at).contains(time)) {
+    let received = received(story, on, record);
+    for time in received.into_iter().filter(|time| (opened..at).contains(time)) {
         has_events |= time > opened;
         quiet = quiet.max(time.since(last));
         last = time;
@@ -252,13 +260,19 @@ fn makes_progress<'s, 'a>(
     follower.filter(|_| is_judged).map(|_| process)
 }
 
-/// Returns when the users of a host received output of a command, in order.
-fn received(story: &Story<'_>, on: &str, record: &str) -> impl Iterator<Item = Time> {
-    let own = judged(story.cx).filter(move |event| host(event) == on);
-    own.filter_map(move |event| {
+/// Returns when the users of a host received output of a command, in order. After a gap, the history has only notes
+/// of it.
+fn received(story: &Story<'_>, on: &str, record: &str) -> Vec<Time> {
+    let own = judged(story.cx).filter(|event| host(event) == on);
+    let delivered = own.filter_map(|event| {
         let EventKind::Delivered { stream, .. } = &event.what else { return None };
         pipe(stream).filter(|(of, _)| *of == record).map(|_| event.at)
-    })
+    });
+    let notes = story.notes.get(&(on, record)).into_iter().flatten();
+    let noted = notes.filter(|(_, note)| matches!(note, SseNote::Output { .. }));
+    let mut received: Vec<_> = delivered.chain(noted.map(|(at, _)| *at)).collect();
+    received.sort_unstable();
+    received
 }
 
 /// Whether each fault until a time leaves the acknowledgements of a connection as fast as before, or ends the
@@ -344,9 +358,6 @@ fn has_one_reader<'s, 'a>(
 
 /// Counts the items that users received where a gap would have been wrong. A gap itself counts where it is judged.
 fn count_kept(story: &Story<'_>) {
-    if story.server.hold.is_zero() {
-        return;
-    }
     for (on, times) in &story.deliveries {
         let Some(record) = only_followed(story, on) else { continue };
         let notes = story.notes.get(&(*on, record)).into_iter().flatten();

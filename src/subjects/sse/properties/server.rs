@@ -373,15 +373,18 @@ pub(super) fn ends_when_asked(story: &Story<'_>) -> Vec<Violation> {
             (SseOperation::DeleteSession { .. }, Some((asked, Answer::Queued(_)))) => {
                 (&DELETED, asked.max(launched), grace)
             }
-            (SseOperation::Run { time_limit: Some(limit), .. }, _)
-            | (SseOperation::Session { time_limit: Some(limit), .. }, _) => {
+            (SseOperation::Run { time_limit: Some(limit), .. }, _) => {
                 (&OVER_TIME, launched, limit.0)
             }
-            (SseOperation::Session { .. }, _) => {
+            (SseOperation::Session { time_limit, .. }, _) => {
                 // Its request came before its launch, and the connection of the request is the only reader that
                 // it can have: the command ends with it, also if that connection never had its stream.
-                let over = last_connection_over(story, question.host, launched)?;
-                (&LOST_STREAM, over.max(launched), grace)
+                let over = last_request_over(story, question.host, launched);
+                let lost = over.map(|over| (&LOST_STREAM, over.max(launched), grace));
+                let limited = time_limit.map(|limit| (&OVER_TIME, launched, limit.0));
+                // Each of the two ends it, so the one counts that is due first.
+                let ends = lost.into_iter().chain(limited);
+                ends.min_by_key(|(_, since, takes)| *since + *takes)?
             }
             _ => return None,
         };
@@ -402,12 +405,16 @@ pub(super) fn ends_when_asked(story: &Story<'_>) -> Vec<Violation> {
     late.collect()
 }
 
-/// Returns when the last of the connections was over at the server that a host had opened before a
-/// time. `None` if one of them is still there.
-fn last_connection_over(story: &Story<'_>, host: &str, before: Time) -> Option<Time> {
-    let own = story.connections.values().filter(|conn| conn.client == host);
-    let own = own.filter(|conn| conn.opened <= before);
-    own.map(|conn| conn.over).collect::<Option<Vec<_>>>()?.into_iter().max()
+/// Returns when the last of the connections for single requests was over at the server that a host had
+/// opened before a time. `None` if one of them is still there. The request of a session command has such a
+/// connection. Those of followers bring nothing of it.
+fn last_request_over(story: &Story<'_>, host: &str, before: Time) -> Option<Time> {
+    let conns = &story.cx.history.conns;
+    let is_request = |conn: ConnIndex| conns.get(conn.0).is_some_and(|conn| conn.is_labelled());
+    let own = story.connections.iter().filter(|(conn, connected)| {
+        connected.client == host && connected.opened <= before && is_request(**conn)
+    });
+    own.map(|(_, connected)| connected.over).collect::<Option<Vec<_>>>()?.into_iter().max()
 }
 
 pub(super) fn commands_are_bounded(story: &Story<'_>) -> Vec<Violation> {

@@ -73,6 +73,9 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("HoldCountsFromTheAttachment", "hold-counts-from-the-attachment", &["hold_is_lossless"], "the time that output waits for its client counts from the beginning of the stream, although the stream makes progress", "derived from facts, H"),
     defect("LogsWaitForMore", "logs-wait-for-more", &["logs_are_true"], "output that does not fill an answer with logs is not in it while its command runs", "derived"),
     defect("UnreadSessionRunsOn", "unread-session-runs-on", &["ends_when_asked"], "a command of a session does not end with its stream if the stream has brought nothing", "derived from facts, H"),
+    defect("SlowSessionRunsOn", "slow-session-runs-on", &["ends_when_asked"], "a command of a session does not end with its stream if the stream has not taken all its output", "derived from facts, H"),
+    defect("FirstBlockCounts", "first-block-counts", &["streams_stay"], "a connection that was blocked once is closed at its deadline, although it takes bytes", "derived from facts, H"),
+    defect("NextStreamHasIt", "next-stream-has-it", &["hold_is_lossless"], "what a lost stream took counts as received by the client of the next one", "derived from facts, H"),
     // The requests, for server and client.
     defect("ListsAreObjects", "lists-are-objects", &["refusals_are_true"], "a start whose body is a list is accepted", "derived"),
     defect("ZerosAreText", "zeros-are-text", &["refusals_are_true"], "a start whose texts contain a zero character is accepted", "derived"),

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::facts::{Window, text};
+use super::facts::{CallStory, Window, text};
 use super::story::{Story, window};
 use crate::history::{Answer, Call, EventKind, Time};
 use crate::property::violation::{fields, kinds};
@@ -17,6 +17,7 @@ kinds! {
     pub(super) ACTIONS_ONCE;
     SEEN_AGAIN = "seen-again": "{subject:}{user} saw the title `{title}` again {moment}";
     HAPPENED = "happened": "{subject:}it took effect at {when}, but its user received a refusal ({answer}; at {at})";
+    PERMITTED = "permitted": "{subject:}the reply of a user was refused ({why}), although it had permitted {call} at {permitted} {moment}";
 }
 
 kinds! {
@@ -116,8 +117,29 @@ pub(super) fn actions_once(story: &Story<'_>) -> Vec<Violation> {
             found.push(Violation::new("actions_once", call, event.at, &HAPPENED, data));
         }
     }
+    found.extend(story.calls.iter().filter_map(|call| refused_permission(story, call)));
     found.truncate(5);
     found
+}
+
+/// Detects that a user received a refusal of the reply that permitted a call. Only the user of the owner
+/// replies, so a single decision is the one that permitted the call. A puppet may reply, too. A host that
+/// keeps few outcomes may refuse a repeated reply. A client that starts over with a host, because the host
+/// died or forgot it, repeats no reply: it cannot know the outcome. A denied call ends like one whose turn
+/// is cancelled, so nothing shows that the denial took effect.
+fn refused_permission(story: &Story<'_>, call: &CallStory<'_>) -> Option<Violation> {
+    let ([(decided, true)], [(at, host, reply)]) = (&call.decisions[..], &call.replies[..]) else {
+        return None;
+    };
+    let permitted = call.permitted.filter(|permitted| permitted >= decided && permitted <= at)?;
+    let is_tight = story.host_limits.outcomes < super::story::defaults().outcomes;
+    if is_tight || !story.cx.plan.puppets.is_empty() || window(call.owner) != *host {
+        return None;
+    }
+    story.cx.judges("actions_once");
+    let why = reply.as_ref().err()?;
+    let data = fields! { call: call.id, why, permitted };
+    Some(Violation::new("actions_once", call.turn, *at, &PERMITTED, data))
 }
 
 /// Returns whether the host has remembered the outcome of a call since the user asked for it. A

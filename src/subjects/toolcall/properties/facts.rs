@@ -80,6 +80,8 @@ pub(super) struct CallStory<'a> {
     pub(super) ready: Option<Time>,
     /// Whether a user must consent, once the call is ready.
     pub(super) asks: bool,
+    /// The time at which its agent learned that a user had approved it.
+    pub(super) permitted: Option<Time>,
     /// The decisions of users: approved, or denied.
     pub(super) decisions: Vec<(Time, bool)>,
     /// The time at which its agent received the end, and the kind of end.

@@ -9,6 +9,7 @@ use super::story::{Story, window};
 use crate::history::{Answer, EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Violation, ViolationKind};
+use crate::schedule::MilestoneValue;
 use crate::subjects::judging::{has_puppet, host, judged};
 use crate::subjects::toolcall::notes::OfChannel;
 use crate::subjects::toolcall::setup::{self, SESSION};
@@ -22,6 +23,7 @@ kinds! {
     pub(super) NEWS_ARE_WANTED;
     UNWANTED_NEWS = "unwanted-news": "{subject:}it received an action of {channel}, from which its user had unsubscribed at {left} {moment}";
     NEWS_OF_THE_REMOVED = "news-of-the-removed": "{subject:}it received an action of {channel}, which it had seen removed at {left} {moment}";
+    INCLUDED_NEWS = "included-news": "{subject:}it received the action {number} of {channel} over a connection on which an answer had included all actions up to {included} {moment}";
 }
 
 /// A client takes part in a session only if its user wants it since the last time that the user
@@ -70,7 +72,8 @@ pub(super) fn places_are_wanted(story: &Story<'_>) -> Vec<Violation> {
 }
 
 /// A client receives no actions of a channel from which its user has unsubscribed, or of a chat that was
-/// removed: a new chat of that name has no subscribers.
+/// removed: a new chat of that name has no subscribers. It receives no action after an answer that
+/// includes it: all channels share one count, and a client that reconnects names the largest number.
 pub(super) fn news_are_wanted(story: &Story<'_>) -> Vec<Violation> {
     if has_puppet(story.cx) {
         return Vec::new();
@@ -141,6 +144,16 @@ pub(super) fn news_are_wanted(story: &Story<'_>) -> Vec<Violation> {
                     let data = fields! { channel, left: *left };
                     Violation::new("news_are_wanted", event.host.as_ref(), event.at, kind, data)
                 }));
+            }
+            // A connection keeps the order of its messages, whatever its faults are. The client does not note
+            // the repetitions of its own actions, late reports of removals, and the actions inside an answer.
+            EventKind::Milestone { name: "toolcall.client.overtaken", fields } => {
+                story.cx.judges("news_are_wanted");
+                let number = |name| MilestoneValue::number(fields, name).unwrap_or(0);
+                let (number, included) = (number("number"), number("included"));
+                let data = fields! { channel: text(fields, "channel"), number, included };
+                let (at, kind) = (event.at, &INCLUDED_NEWS);
+                found.push(Violation::new("news_are_wanted", event.host.as_ref(), at, kind, data));
             }
             _ => {}
         }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::facts::{MS, text};
 use super::story::{Story, window};
 use crate::history::{ConnIndex, EventKind, Time};
-use crate::property::Violation;
 use crate::property::violation::{fields, kinds};
+use crate::property::{Violation, ViolationFields, ViolationKind};
 use crate::subjects::judging::{has_puppet, judged};
 use crate::subjects::toolcall::notes::{Became, By, OfCall, Question};
 use reknit_toolcall::host::Unanswered;
@@ -16,6 +16,7 @@ kinds! {
     pub(super) QUESTIONS_ARE_ANSWERED;
     UNANSWERED = "unanswered": "{subject:}the question to {client} of {asked} had no answer ({why}), although the newest connection of the client could carry it {moment}";
     OLDER = "older": "{subject:}the host asked {client} over a connection that it accepted at {asked}, although it accepted the newest one at {newest} {moment}";
+    EARLY = "early": "{subject:}the question to {client} of {asked} was answered, although its window needs {takes} for the answer {moment}";
     OTHER_ANSWER = "other-answer": "{subject:}the question to {client} of {asked} was answered with {answer} {moment}";
 }
 
@@ -60,7 +61,9 @@ pub(super) fn questions_are_answered(story: &Story<'_>) -> Vec<Violation> {
                 let (at, turn) = (event.at, &*stream.0);
                 let Question { client, is_unknown, .. } = question;
                 let untrue = match answer {
-                    Ok(answer) if answer == ANSWER && !is_unknown => None,
+                    Ok(answer) if answer == ANSWER && !is_unknown => {
+                        early_answer(story, question, (asked, at))
+                    }
                     Err(why) if why.contains(REFUSAL) && *is_unknown => None,
                     Ok(answer) => Some((&OTHER_ANSWER, fields! { client, asked, answer })),
                     Err(why) if can_answer(story, question, (asked, at), why) => {
@@ -78,6 +81,20 @@ pub(super) fn questions_are_answered(story: &Story<'_>) -> Vec<Violation> {
     }
     found.truncate(5);
     found
+}
+
+/// Detects an answer that came before its window can have given it: it is the answer to another
+/// question. A second connection answers at once, and so may a puppet.
+fn early_answer(
+    story: &Story<'_>,
+    question: &Question,
+    (asked, at): (Time, Time),
+) -> Option<(&'static ViolationKind, ViolationFields)> {
+    let takes = Duration::from_millis(question.takes);
+    let mut own = story.of_client(&question.client, at);
+    let is_beside = own.any(|attached| attached.is_second() && attached.over >= asked);
+    let is_early = at < asked + takes && !is_beside && story.cx.plan.puppets.is_empty();
+    is_early.then(|| (&EARLY, fields! { client: &question.client, asked, takes }))
 }
 
 /// Returns whether the newest connection of a client lived while a question had no answer. If the

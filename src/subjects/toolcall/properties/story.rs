@@ -334,6 +334,7 @@ impl<'a> Story<'a> {
                 began: at,
                 ready: None,
                 asks: false,
+                permitted: None,
                 decisions: Vec::new(),
                 over: None,
                 left,
@@ -364,6 +365,7 @@ impl<'a> Story<'a> {
             (By::Agent, Became::Ready { asks }) => {
                 (call.ready, call.asks) = (Some(at), *asks);
             }
+            (By::Agent, Became::Permitted(true)) => call.permitted = Some(at),
             (By::Tool, Became::Works(work)) => {
                 call.tools.push((at, host, *work));
                 call.begins.extend((*work == ToolWork::Begins).then_some((at, host)));

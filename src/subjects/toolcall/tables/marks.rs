@@ -20,6 +20,7 @@ pub const MILESTONES: &[MilestoneDoc] = &[
     milestone("toolcall.client.repeated", &["seq"], "the client repeated an action that the host may not have received"),
     milestone("toolcall.client.joins-again", &["session"], "the client joined a session again that no longer listed it as active"),
     milestone("toolcall.client.unwanted", &["channel"], "the client received an action of a channel to which it is not subscribed"),
+    only("a puppet", milestone("toolcall.client.overtaken", &["channel", "number", "included"], "the client received an action over a connection on which an answer had included it")),
     milestone("toolcall.client.unanswered", &["method"], "a request timed out"),
     milestone("toolcall.client.runs", &["call", "tool"], "the client started to run a call"),
     milestone("toolcall.client.ran", &["call"], "the client has the result of a call"),

@@ -8,7 +8,7 @@
 //! | `job_end_is_true` (P2, P9) | a job that a user saw as completed, and what the app-server did |
 //! | `cancel_interrupts` (P6) | what a cancel did, and what the record named before |
 //! | `cancels_reach_all` | the jobs that a user had started before the end of their session, or before their cancel, and saw active after it |
-//! | `ended_job_stops` (P6) | when a user ended a job, and when its turn and its worker were over |
+//! | `ended_job_stops` (P6) | when a user ended a job, and when its turn and its worker were over; the signals that its worker got |
 //! | `no_stranger_is_signalled` | the processes that got signals, and the workers |
 //! | `job_waits_are_true` | how long a user waited for a job, and its state then |
 //! | `old_jobs_are_pruned` | the jobs that were over when another one was recorded, and which of them ended first |
@@ -73,6 +73,7 @@ kinds! {
     pub(in super::super) ENDED_JOB_STOPS;
     RUNS_ON = "runs-on": "{subject:}a user ended the job at {ended}, but its turn still ran {moment}";
     LIVES_ON = "lives-on": "{subject:}a command had ended the job at {done}, but its worker lived on {moment}";
+    NOT_ASKED = "not-asked": "{subject:}a command cancelled the job and sent its worker no signal, although the worker had not ended; it ended at {ended} {moment}";
 }
 
 kinds! {
@@ -456,9 +457,15 @@ fn outlives(story: &Story<'_>, job: &Job<'_>) -> Option<Violation> {
         return None;
     }
     story.cx.judges("ended_job_stops");
-    let lives = worker.ended.is_none_or(|ended| ended > bound);
-    let data = fields! { done };
-    lives.then(|| violation("ended_job_stops", job, bound, &LIVES_ON, data))
+    let Some(ended) = worker.ended.filter(|ended| *ended <= bound) else {
+        let data = fields! { done };
+        return Some(violation("ended_job_stops", job, bound, &LIVES_ON, data));
+    };
+    // A cancel sends no signal only if the worker has ended before. It looks for the worker in the process table, so
+    // no fault deceives it.
+    let spared = job.spared.filter(|_| has_worked)?;
+    let data = fields! { ended };
+    Some(violation("ended_job_stops", job, spared, &NOT_ASKED, data))
 }
 
 pub(in super::super) fn no_stranger_is_signalled(story: &Story<'_>) -> Vec<Violation> {

@@ -44,6 +44,8 @@ pub struct Job<'a> {
     pub gone: Option<Time>,
     /// The cancels that succeeded.
     pub cancels: Vec<(Time, &'a JobCancelled)>,
+    /// When a cancel succeeded that had sent the worker no signal, although the worker had not ended.
+    pub spared: Option<Time>,
     pub worker: Option<Worker<'a>>,
     /// The notes of the app-server about its turn, in order.
     pub notes: Vec<(Time, &'a TurnNote)>,
@@ -213,6 +215,16 @@ impl<'a> Job<'a> {
         [self.cancelled, self.session_ended, self.killed, self.stopped].into_iter().flatten().min()
     }
 
+    /// Whether its worker runs, and no command has sent it a signal. The end of a process is recorded before the
+    /// process table forgets the process.
+    fn is_unsignalled(&self) -> bool {
+        self.worker.as_ref().is_some_and(|worker| {
+            let mut all = self.signals.iter();
+            worker.ended.is_none()
+                && !all.any(|(_, signalled)| signalled.to == worker.began.process)
+        })
+    }
+
     /// Returns its session.
     pub fn session(&self) -> Option<&'a str> {
         self.field("session")
@@ -315,6 +327,7 @@ impl<'a> Jobs<'a> {
                 damaged: None,
                 gone: None,
                 cancels: Vec::new(),
+                spared: None,
                 worker: None,
                 notes: Vec::new(),
                 signals: Vec::new(),
@@ -383,6 +396,7 @@ impl<'a> Jobs<'a> {
             job.worker = Some(Worker { began, at, ended: None, exit: None });
         } else if let Some(cancelled) = saw.downcast_ref::<JobCancelled>() {
             job.cancels.push((at, cancelled));
+            job.spared = job.spared.or(job.is_unsignalled().then_some(at));
         } else if let Some(signalled) = saw.downcast_ref::<Signalled>() {
             job.signals.push((at, signalled));
         } else if let Some(Damaged { is_gone }) = saw.downcast_ref() {

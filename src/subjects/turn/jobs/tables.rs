@@ -83,6 +83,7 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("StubbornWorkersAreSpared", "stubborn-workers-are-spared", &["ended_job_stops"], "a cancel leaves a worker alone that does not end in time", "derived from facts, 35"),
     defect("UnrecordedNewsReplaceNewer", "unrecorded-news-replace-newer", &["record_is_true"], "news of a job that could not be recorded replace those that came meanwhile", "derived"),
     defect("FewLinesWait", "few-lines-wait", &["log_is_complete"], "a log lacks lines, and says so, although they did not come too fast", "derived"),
+    defect("CancelsNeedABroker", "cancels-need-a-broker", &["ended_job_stops"], "a cancel sends the worker no signal if no broker runs", "derived from facts, 35"),
 ];
 
 /// The ledger.

@@ -1,13 +1,13 @@
 //! The broker of a command: which one it uses, and whether it leaves it.
 
 use super::refusals::ENDS;
-use super::shared::{is_busy, is_in_use, news};
-use crate::history::{Answer, Call};
+use super::shared::{ends, is_busy, is_in_use, news};
+use crate::history::{Answer, Call, Time};
 use crate::property::Violation;
 use crate::property::violation::{fields, kinds};
 use crate::subjects::turn::limits::{self, LIMITS};
 use crate::subjects::turn::notes::TurnNote;
-use crate::subjects::turn::setup::{self, Initialize, Start, Threads};
+use crate::subjects::turn::setup::{self, BROKER, Initialize, Start, Threads};
 use crate::subjects::turn::story::{Run, Story};
 
 kinds! {
@@ -15,6 +15,7 @@ kinds! {
     IDLE = "idle": "{subject:}the broker refused the command as busy, but no other turn ran {moment}";
     ADMITTED = "admitted": "{subject:}the broker refused the command as busy, but had admitted it at {admitted} {moment}";
     IMPATIENT = "impatient": "{subject:}the broker refused the command as busy, and it gave up, but it had a thread there and asks again for {busy} {moment}";
+    ENDLESS = "endless": "{subject:}the command had a thread at the broker at {had}, and asks a busy broker for {busy}, but it got no turn and had not ended {moment}";
     INTERRUPT = "interrupt": "{subject:}the broker refused an interrupt as busy {moment}";
 }
 
@@ -73,7 +74,40 @@ pub(in super::super) fn busy_is_true(story: &Story<'_>) -> Vec<Violation> {
     let interrupts = interrupts
         .filter(|(_, _, why)| is_busy(why))
         .map(|(call, at, _)| Violation::new("busy_is_true", *call, *at, &INTERRUPT, fields! {}));
-    wrong.chain(interrupts).collect()
+    let endless = story.runs.iter().filter_map(|run| asks_for_ever(story, run));
+    wrong.chain(endless).chain(interrupts).collect()
+}
+
+/// A command that has a thread at the broker, and no app-server ever got its start. So the broker was busy, or kept
+/// the start. The command has no other server, and gives up in time.
+fn asks_for_ever(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
+    let cx = story.cx;
+    let set = cx.plan.limits.over(LIMITS);
+    let client = limits::client(&set);
+    let busy = client.busy;
+    let (had, thread) = run.thread()?;
+    // The requests for the thread, its name, the turn, and the removal of the thread. The last ones may begin just
+    // before the time is over.
+    let answers = (setup::app_server(cx.plan, BROKER).threads_take.0 + news(cx)) * 4;
+    // A broker may keep a start until another turn has ended. Then the client gives it up and interrupts it.
+    let kept = client.connection.request + client.turn.interrupt * 2;
+    let bound = had + busy + client.busy_pause + answers + kept + ends(&set);
+    let in_time = run.answer.is_some_and(|(at, _)| at <= bound);
+    // Another command may continue the thread. So a start of any command on it excuses this one. A cancel and the
+    // end of the client have their own properties.
+    let is_judged = run.route() == "broker"
+        && run.cancelled.is_none()
+        && run.abandoned.is_none()
+        && run.started().is_none()
+        && story.asked_to_start(thread).is_none()
+        && story.is_calm_between(run.asked, bound)
+        && bound < Time::from(cx.plan.horizon);
+    if !is_judged {
+        return None;
+    }
+    cx.judges("busy_is_true");
+    let data = fields! { had, busy };
+    (!in_time).then(|| Violation::new("busy_is_true", run.call, bound, &ENDLESS, data))
 }
 
 pub(in super::super) fn one_broker_serves(story: &Story<'_>) -> Vec<Violation> {

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use super::refusals::has;
 use super::shared::{ends, may_forget_news, may_lose_news, news, seen};
+use super::works::MOST_FINISHED;
 use crate::history::{Call, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation};
@@ -24,6 +26,7 @@ kinds! {
     GIVEN_UP = "given-up": "{subject:}the client gave up the turn ({seen}) and did not interrupt it {moment}";
     SUBAGENT = "subagent": "{subject:}its client was gone at {gone}, but no interrupt named {thread}, on which a subagent had worked since {since} {moment}";
     BEGUN = "begun": "{subject:}its client was gone at {gone}, and the turn began at {began}, but no interrupt of it arrived {moment}";
+    NAMED = "named": "{subject:}the broker knew at {known} that its client was gone, and the app-server named the turn at {named}, but no interrupt of it arrived {moment}";
 }
 
 kinds! {
@@ -113,9 +116,11 @@ pub(in super::super) fn abandoned_is_interrupted(story: &Story<'_>) -> Vec<Viola
         (!is_interrupted).then(|| violation(at, &GIVEN_UP, fields! { seen })).flatten()
     });
     let begun = story.runs.iter().filter_map(|run| begun_alone(story, run));
+    let named = story.runs.iter().filter_map(|run| named_alone(story, run));
     wrong
         .chain(story.runs.iter().filter_map(|run| left_subagent(story, run)))
         .chain(begun)
+        .chain(named)
         .collect()
 }
 
@@ -176,6 +181,46 @@ fn begun_alone(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
     (!is_asked).then(|| {
         let data = fields! { gone, began };
         Violation::new("abandoned_is_interrupted", run.call, bound, &BEGUN, data)
+    })
+}
+
+/// A turn that the app-server names only after its client has given it up and has gone. Until then, no command can
+/// interrupt it: the thread of a detached review is as unknown as its turn. The broker does that at once, also if it
+/// has given the turn up. The turns of users who cancel or abandon them are judged elsewhere.
+fn named_alone(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
+    let cx = story.cx;
+    let broker = limits::broker(&cx.plan.limits.over(LIMITS));
+    let (_, turn, _) = run.started()?;
+    let (named, known) = (run.named()?, story.broker_learned(run)?);
+    let bound = named + LEARNS + news(cx);
+    let is_left = run.abandoned.is_none() && run.cancelled.is_none() && known + news(cx) < named;
+    // A broker forgets the oldest of many starts. Raw lines may start turns, too.
+    let starts = story.runs.len() + story.jobs.jobs.len();
+    let is_remembered = starts <= MOST_FINISHED && !has(cx.plan, "speak");
+    // The request has its deadline before the time of the turn is over. So the broker knows that no client waits.
+    let is_abandoned = broker.connection.request < broker.turn;
+    let is_judged = is_left
+        && is_remembered
+        && is_abandoned
+        && turn.starts_with("turn-broker-")
+        && setup::turn(cx.plan, run.turn()).waits().is_zero()
+        && run.left().is_none()
+        && story.is_calm_until(bound)
+        && story.ended.iter().all(|ended| *ended > bound)
+        && bound < Time::from(cx.plan.horizon);
+    let is_over = run.gone().is_some_and(|over| over <= bound);
+    let is_asked = run.notes.iter().any(|(at, note)| {
+        let asks = matches!(note, TurnNote::Interrupted | TurnNote::InterruptRefused);
+        asks && *at <= bound
+    });
+    // The interrupt may be why the turn is over by then.
+    if !is_judged || is_over && !is_asked {
+        return None;
+    }
+    cx.judges("abandoned_is_interrupted");
+    (!is_asked).then(|| {
+        let data = fields! { known, named };
+        Violation::new("abandoned_is_interrupted", run.call, bound, &NAMED, data)
     })
 }
 

@@ -229,7 +229,7 @@ fn without_broker(story: &Story<'_>, run: &Run<'_>, at: Time) -> Option<Violatio
 }
 
 /// Whether a user does this. The record of a running broker that is damaged hides that broker.
-fn has(plan: &Plan, verb: &str) -> bool {
+pub(super) fn has(plan: &Plan, verb: &str) -> bool {
     plan.steps.iter().any(|step| match &step.action {
         Action::Operation(operation) => operation.verb == verb,
         Action::Fault(_) => false,

@@ -653,6 +653,39 @@ fn a_client_with_a_thread_asks_a_busy_broker_again() {
 }
 
 #[test]
+fn a_client_does_not_ask_a_busy_broker_for_ever() {
+    let asks = |route: &str| {
+        notes(asked(route), 1_200, TurnNote::Thread("thread-1".into())).horizon(200_000)
+    };
+    breaks(&asks("broker"), busy_is_true, "had not ended");
+    holds(&asks("broker-or-direct"), busy_is_true);
+    let ended = |ms: u64| {
+        let why = Refusal::Unknown("the connection ended".into());
+        let run = notes(refused("broker", ms, why), 1_200, TurnNote::Thread("thread-1".into()));
+        run.horizon(200_000)
+    };
+    holds(&ended(62_000), busy_is_true);
+    breaks(&ended(190_000), busy_is_true, "had not ended");
+    let start = json!({ "id": 3, "method": "turn/start", "params": { "threadId": "thread-1" } });
+    holds(&gets(asks("broker"), 1_300, &start), busy_is_true);
+}
+
+#[test]
+fn a_turn_that_is_named_after_its_client_has_gone_is_interrupted() {
+    let named = |ms: u64| {
+        let run = notes(asked("broker"), 2_000, begins("turn-broker-1"));
+        notes(run.answered(1, 3_000, failed(0)), ms, TurnNote::Named)
+    };
+    let asked = "no interrupt of it arrived";
+    breaks(&named(9_000), abandoned_is_interrupted, asked);
+    holds(&notes(named(9_000), 9_001, TurnNote::Interrupted), abandoned_is_interrupted);
+    holds(&notes(named(9_000), 9_500, TurnNote::Gone), abandoned_is_interrupted);
+    breaks(&notes(named(9_000), 13_000, TurnNote::Gone), abandoned_is_interrupted, asked);
+    // The client knew the turn.
+    holds(&named(3_000), abandoned_is_interrupted);
+}
+
+#[test]
 fn the_news_of_a_thread_reach_no_other_command() {
     let heard = |call: u64, ms: u64, thread: &str| {
         let run = notes(asked("broker"), 2_000, begins("turn-1"));
@@ -746,6 +779,11 @@ fn a_worker_ends_before_the_command_that_ends_its_job() {
     breaks(&cancelled(), ended_job_stops, lived);
     breaks(&dies(cancelled(), 3_101), ended_job_stops, lived);
     holds(&dies(cancelled(), 3_100), ended_job_stops);
+    // A cancel signals a worker that has not ended yet.
+    let works = || notes(begun(), 1_500, TurnNote::Thread("thread-1".into()));
+    let unsignalled = dies(ends(works(), "cancel", None), 3_050);
+    breaks(&unsignalled, ended_job_stops, "sent its worker no signal");
+    holds(&ends(dies(works(), 2_400), "cancel", None), ended_job_stops);
     // A worker that got no signal and has not worked does not know of the cancel.
     holds(&ends(begun(), "cancel", None), ended_job_stops);
     let worked = notes(begun(), 1_500, TurnNote::Thread("thread-1".into()));

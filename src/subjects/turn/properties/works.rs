@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use super::refusals::has;
 use super::shared::{may_lose_news, news};
-use crate::history::{Call, EventKind, Time};
+use crate::history::{Call, ConnIndex, EventKind, Time};
 use crate::property::Violation;
 use crate::property::violation::{fields, kinds};
 use crate::subjects::census::EVERY;
@@ -11,8 +12,8 @@ use crate::subjects::judging::judged;
 use crate::subjects::turn::limits::{self, LIMITS};
 use crate::subjects::turn::notes::TurnNote;
 use crate::subjects::turn::setup::{self, BROKER, Start, TurnSetup};
-use crate::subjects::turn::story::{Counted, Run, Story, started};
-use reknit_turn::limits::BrokerLimits;
+use crate::subjects::turn::story::{BrokerConnection, Counted, Run, Story, started};
+use reknit_turn::limits::{BrokerLimits, ConnectionLimits};
 
 kinds! {
     pub(in super::super) ONE_CLIENT_WORKS;
@@ -34,6 +35,7 @@ kinds! {
     HELD = "held": "the broker held {count} {what}, but no client was connected since {since} {moment}";
     OVER_LIMIT = "over-limit": "the broker held {count} {what}, but its limit is {most} {moment}";
     GHOSTS = "ghosts": "the broker counted {count} clients, but only {open} were connected since {since} {moment}";
+    CUT = "cut": "the broker closed the connection {conn}, but its client had made room at {read}, and may make none for {write} {moment}";
 }
 
 /// A turn that an app-server started, of a command or of a job.
@@ -306,7 +308,45 @@ pub(in super::super) fn broker_lets_go(story: &Story<'_>) -> Vec<Violation> {
             found.extend(held(story, counted, at));
         }
     }
+    found.extend(
+        story.connections.iter().filter_map(|(conn, own)| cut_while_it_reads(story, *conn, own)),
+    );
     found
+}
+
+/// The length of a tick of stock turmoil.
+const TICK: Duration = Duration::from_millis(1);
+
+/// A connection that the broker closed, although its client read what waited for it. The network says when the
+/// broker could write again after it had waited for room. Until the time to write is over since then, no slow path
+/// and no slow client is a reason to close the connection.
+fn cut_while_it_reads(
+    story: &Story<'_>,
+    conn: ConnIndex,
+    own: &BrokerConnection<'_>,
+) -> Option<Violation> {
+    let cx = story.cx;
+    let broker = limits::broker(&cx.plan.limits.over(LIMITS));
+    let write = broker.connection.write;
+    let facts = cx.history.conns.get(conn.0).filter(|_| own.server == BROKER)?;
+    let read = facts.unblocked.1?;
+    // A broker also closes the connection of a client that is idle, that lets too much wait, or that sends a line that
+    // is too long. Only the raw lines of a user are so long.
+    let has_room = broker.connection.outbox_bytes >= ConnectionLimits::default().outbox_bytes;
+    if !has_room || has(cx.plan, "speak") {
+        return None;
+    }
+    cx.judges("broker_lets_go");
+    let closed = own.closed.filter(|closed| *closed < Time::from(cx.plan.horizon))?;
+    let was_there =
+        facts.over.0.is_none_or(|over| over > closed) && closed < own.opened + broker.idle;
+    // A broker that ends closes all connections, and so does its host when it dies.
+    let ends = story.shutdowns.iter().any(|asked| *asked <= closed)
+        || story.ended.iter().any(|ended| *ended >= closed)
+        || story.broker_died.is_some_and(|died| died <= closed);
+    let is_cut = was_there && !ends && read < closed && closed + TICK < read + write;
+    let data = fields! { conn: &facts.name, read, write };
+    is_cut.then(|| Violation::new("broker_lets_go", Call::NONE, closed, &CUT, data))
 }
 
 /// Whether the app-server named a turn in this span that had no reported end: the broker interrupts it,
@@ -340,7 +380,7 @@ fn may_answer_late(story: &Story<'_>) -> bool {
 }
 
 /// The most finished turns that a broker remembers.
-const MOST_FINISHED: usize = 64;
+pub(super) const MOST_FINISHED: usize = 64;
 
 /// Compares the counts of a broker with its limits. Each start that may be answered late belongs to a turn. One
 /// request may be as long as a line, and take more bytes than that.

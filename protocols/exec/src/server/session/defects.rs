@@ -1,12 +1,14 @@
 //! The state and functions of a session that only seeded bugs use. Without a seeded bug, no
 //! behavior depends on them.
 
+use std::collections::BTreeMap;
+
 use reknit_resume::Lease;
 use reknit_seams::process::KILL;
 use tokio::time::Instant;
 
-use super::Session;
-use crate::server::process::{ProcessId, Run};
+use super::{Outgoing, Session};
+use crate::server::process::{ProcessId, RetainedProcess, Run};
 
 /// The state of a session.
 #[derive(Default)]
@@ -24,6 +26,20 @@ impl SessionDefects {
     /// first detachment and not again.
     pub(super) fn first_until(&self) -> Option<Instant> {
         self.first_until
+    }
+}
+
+impl Outgoing {
+    /// The defect `FullestFirst`: returns the process with the most unsent events.
+    pub(super) fn fullest(
+        &self,
+        processes: &BTreeMap<ProcessId, RetainedProcess>,
+    ) -> Option<&ProcessId> {
+        let unsent = |id: &&ProcessId| {
+            let next = processes.get(*id).map_or(0, |process| process.log.next());
+            next.saturating_sub(self.cursors.get(*id).copied().unwrap_or(next))
+        };
+        self.pending.iter().max_by_key(unsent)
     }
 }
 

@@ -256,7 +256,11 @@ impl Session {
         let Some(owed) = self.attachment.owed_mut().filter(|owed| own && !owed.muted) else {
             return Ok(None);
         };
-        while let Some(id) = owed.next().cloned() {
+        loop {
+            // The bug: a process that prints much keeps its turn.
+            let next =
+                if defect!(FullestFirst) { owed.fullest(&self.processes) } else { owed.next() };
+            let Some(id) = next.cloned() else { return Ok(None) };
             let process =
                 self.processes.get(&id).filter(|process| !owed.starts.contains_key(&process.start));
             let sent = owed.cursors.get(&id).zip(process);
@@ -274,7 +278,6 @@ impl Session {
             owed.turn = Some(id.clone());
             return Ok(Some((id, event)));
         }
-        Ok(None)
     }
 }
 

@@ -10,8 +10,8 @@ use super::{ClientCore, ClientEffect};
 use crate::client::Failure;
 use crate::wire::ahp::notifications::SessionRemovedParams;
 use crate::wire::{
-    ActionEnvelope, ErrorBody, Message, ROOT, RequestId, StateAction, SubscribeResult, code,
-    method, read,
+    ActionEnvelope, ErrorBody, Message, ROOT, RequestId, Snapshot, StateAction, SubscribeResult,
+    code, method, read,
 };
 
 /// The description of an answer that the client cannot use.
@@ -143,6 +143,7 @@ impl ClientCore {
             if !self.replicas.contains_key(&envelope.channel) && envelope.channel != ROOT {
                 milestone!("toolcall.client.unwanted", channel = envelope.channel.as_str());
             }
+            self.note_overtaken(&envelope);
             let full = self.replicas.get_mut(&envelope.channel).is_some_and(|replica| {
                 replica.apply(&envelope);
                 replica.is_over(most)
@@ -224,10 +225,31 @@ impl ClientCore {
         Ok(())
     }
 
+    /// Notes an action that comes after an answer that includes it. Two kinds of actions may be late: the
+    /// outcome of a repeated action of this client, with the number of its first effect, and the removal
+    /// of a chat, which the host reports again to a client that loses its subscription to the session.
+    fn note_overtaken(&self, envelope: &ActionEnvelope) {
+        let (number, included) = (envelope.server_seq, self.included);
+        let origin = envelope.origin.as_ref();
+        let may_be_late = origin.is_some_and(|origin| origin.client_id == self.identity.client)
+            || matches!(envelope.action, StateAction::SessionChatRemoved(_));
+        if number <= included && !may_be_late {
+            let channel = envelope.channel.as_str();
+            milestone!("toolcall.client.overtaken", channel, number, included);
+        }
+    }
+
+    /// Records that an answer brought the state of a channel: it includes all actions up to its number.
+    pub(super) fn note_included(&mut self, snapshot: &Snapshot) {
+        let number = u64::try_from(snapshot.from_seq).unwrap_or(0);
+        self.seen = self.seen.max(number);
+        self.included = self.included.max(number);
+    }
+
     /// Replaces the local copy of a channel by the host's snapshot.
     fn subscribed(&mut self, channel: &str, result: SubscribeResult) {
         let Some(snapshot) = result.snapshot else { return };
-        self.seen = self.seen.max(u64::try_from(snapshot.from_seq).unwrap_or(0));
+        self.note_included(&snapshot);
         // If the user had unsubscribed, the request would not be in flight any more.
         self.replica(channel).reset_to(snapshot);
         if self.joined.contains(channel) {

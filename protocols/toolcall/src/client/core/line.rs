@@ -93,6 +93,7 @@ impl ClientCore {
         }
         self.line = Line::Shaking { until: now + self.limits.handshake_timeout };
         self.dropped.clear();
+        self.included = 0;
         match self.epoch.clone() {
             Some(epoch) => self.send_reconnect(&epoch, now),
             None => self.send_initialize(now),
@@ -240,7 +241,7 @@ impl ClientCore {
         let given =
             snapshots.iter().map(|snapshot| snapshot.resource.clone()).collect::<BTreeSet<_>>();
         for snapshot in snapshots {
-            self.seen = self.seen.max(u64::try_from(snapshot.from_seq).unwrap_or(0));
+            self.note_included(&snapshot);
             // The snapshot belongs to a subscription that the user has ended.
             let skipped = self.dropped.contains(&snapshot.resource)
                 || defect!(OnlyTheRootIsReseated) && snapshot.resource != ROOT;

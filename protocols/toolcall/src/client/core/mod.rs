@@ -107,6 +107,8 @@ pub struct ClientCore {
     longest: usize,
     /// The number of the last action that it saw.
     seen: u64,
+    /// The answers over this connection include all actions up to this number.
+    included: u64,
     replicas: BTreeMap<String, Replica>,
     /// The number of replicas that it ever had.
     copies: u64,
@@ -162,6 +164,7 @@ impl ClientCore {
             epoch: None,
             longest: limits.wire.message_bytes,
             seen: 0,
+            included: 0,
             replicas: BTreeMap::new(),
             copies: 0,
             dropped: BTreeSet::new(),

@@ -125,7 +125,10 @@ impl ClientCore {
             result,
             requires_result_confirmation: None,
         };
-        self.dispatch_unchecked(chat, StateAction::ChatToolCallComplete(complete), None);
+        // The bug: a client without a connection drops the result.
+        if self.is_connected() || !defect!(ResultsNeedAConnection) {
+            self.dispatch_unchecked(chat, StateAction::ChatToolCallComplete(complete), None);
+        }
         self.look_for_calls();
     }
 }

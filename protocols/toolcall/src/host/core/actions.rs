@@ -55,8 +55,11 @@ impl HostCore {
         let known = self.clients.get(client);
         let repeated =
             known.and_then(|known| known.answered(numbering, params.client_seq, digest)).cloned();
+        // The bug: the host judges a repeated reply as a new one.
+        let is_anew = matches!(params.action, StateAction::ChatToolCallConfirmed(_))
+            && defect!(RepeatedRepliesAreRefused);
         if let Some(AnsweredAction { done, .. }) =
-            repeated.filter(|_| !defect!(RepetitionTakesEffect))
+            repeated.filter(|_| !is_anew && !defect!(RepetitionTakesEffect))
         {
             milestone!("toolcall.host.repeated", client, seq = params.client_seq);
             return self.notify_again(conn, params, origin, done);

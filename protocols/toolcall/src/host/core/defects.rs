@@ -32,6 +32,11 @@ impl HostCore {
         }
     }
 
+    /// `QuestionIdsAreUsedAgain`: returns the first id that no open request has.
+    pub(super) fn unused_request_id(&self) -> i64 {
+        (1..).find(|id| !self.host_requests.contains_key(id)).unwrap_or(i64::MAX)
+    }
+
     /// `EveryFrameStamps`: records the time of a frame from a client.
     pub(super) fn record_activity(&mut self, conn: ConnId, now: Instant) {
         let client = self.transports.get(&conn).and_then(|transport| transport.client());

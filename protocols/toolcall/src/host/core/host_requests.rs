@@ -38,7 +38,11 @@ impl HostCore {
         };
         milestone!("toolcall.host.asked", conn = conn.0, client);
         self.serial += 1;
-        let id = i64::try_from(self.serial).unwrap_or(i64::MAX);
+        // The bug: a request gets the id of one that is over.
+        let id = match defect!(QuestionIdsAreUsedAgain) {
+            true => self.unused_request_id(),
+            false => i64::try_from(self.serial).unwrap_or(i64::MAX),
+        };
         self.host_requests
             .insert(id, HostRequest { conn, until: now + self.limits.reverse_deadline, answer });
         self.send(

@@ -141,7 +141,9 @@ impl OwnedTurn {
         self.id = id.or_else(|| self.id.take());
         let Some(id) = &self.id else { return };
         let key = (self.thread.clone(), id.clone());
-        self.over = is_over || self.ended.contains(&key);
+        // The bug: a turn that was given up is over.
+        let is_given_up = self.over && defect!(GivenUpTurnsStayOver);
+        self.over = is_over || is_given_up || self.ended.contains(&key);
         self.ended.clear();
         if self.over {
             // The broker may have held the report of its start until this answer named its thread.

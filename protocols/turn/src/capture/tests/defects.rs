@@ -5,7 +5,7 @@ use super::*;
 /// The bug, a schedule, and its outcome without the bug.
 type Row = (&'static str, fn() -> CaptureTest, &'static str);
 
-const ROWS: [Row; 31] = [
+const ROWS: [Row; 32] = [
     ("IgnoresTheEndOfTheServer", plan_then_end, r#"Failed(Disconnected { why: "gone" }) at 0 ms"#),
     ("FailsAtEveryEndOfTheServer", answer_then_end, "Completed(EndOfServer) at 0 ms"),
     ("InfersFromAnyMessage", plan_then_end, r#"Failed(Disconnected { why: "gone" }) at 0 ms"#),
@@ -34,6 +34,7 @@ const ROWS: [Row; 31] = [
     ("GivesUpOnARetriedError", retried_error, "none"),
     ("WaitsForEverForATurnId", no_id_in_the_answer, "Completed(Reported) at 0 ms"),
     ("AdoptsTheInnerTurn", review_without_an_id, "Completed(Reported) at 0 ms"),
+    ("EarlyReportsNameTheTurn", review_around_another_turn, "Completed(Reported) at 0 ms"),
     ("AbandonsWithoutAnInterrupt", silent_turn, "Failed(Idle(600s)) at 600000 ms, interrupts t u"),
     ("InterruptsOnlyKnownTurns", early_cancel, "Interrupted(Cancelled) at 0 ms, interrupts t u"),
     ("RegistersEveryThread", subagent_of_another, "Completed(Silence) at 250 ms"),
@@ -233,6 +234,14 @@ fn review_without_an_id() -> CaptureTest {
     starting(|test| {
         test.answer_with(json!({ "turn": {} }));
         test.turn_started("t", "inner", "u");
+        test.complete();
+    })
+}
+
+fn review_around_another_turn() -> CaptureTest {
+    starting(|test| {
+        test.turn_started("t", "inner", "");
+        test.answer("u");
         test.complete();
     })
 }

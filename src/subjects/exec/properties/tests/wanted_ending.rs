@@ -205,3 +205,36 @@ fn a_terminate_over_an_older_handle_excuses_the_end_of_the_older_process_only() 
     let alone = alone.ended("p1", 3_000, ProcessOutcome::Signal(9));
     assert_eq!(violations(&alone, ends_as_it_wants).len(), 1);
 }
+
+/// A command exits at 2 s, and a signal ends what it left in the background. The server keeps the closed
+/// command for 10 s.
+fn left_behind(over: Option<u64>, killed: u64) -> ScriptedRun {
+    let exited = started().conn(1, 0, over).ended("p1", 2_000, ProcessOutcome::Exit(0));
+    let mut run = exited.ended("p1/background", killed, ProcessOutcome::Signal(9));
+    run.plan.limits.set("server.closed-retention", LimitValue::Duration(Duration::from_secs(10)));
+    run
+}
+
+#[test]
+fn what_a_command_left_lives_on_while_the_server_keeps_the_command() {
+    let found = |run: &ScriptedRun| violations(run, ends_as_it_wants);
+    assert_eq!(
+        found(&left_behind(None, 2_000)),
+        [
+            "p1/background: it ended with signal 9, although the server keeps its command until 12.000 s (at 2.000 s)"
+        ]
+    );
+    assert_eq!(found(&left_behind(None, 11_999)).len(), 1);
+    assert!(found(&left_behind(None, 12_000)).is_empty());
+}
+
+#[test]
+fn what_a_command_left_may_end_with_its_session_or_for_its_user() {
+    let found = |run: &ScriptedRun| violations(run, ends_as_it_wants).len();
+    assert_eq!(found(&left_behind(Some(3_000), 5_000)), 0, "the session may be over");
+    let resumed = left_behind(Some(3_000), 5_000).conn(2, 7_000, None);
+    assert_eq!(found(&resumed), 1, "the session was not over");
+    let own = r#"{"process":"p1"}"#;
+    let asked = |verb| left_behind(None, 2_000).asked_as(2, 1_900, Class::InFlight, verb, own);
+    assert_eq!([found(&asked("terminate")), found(&asked("read"))], [0, 1]);
+}

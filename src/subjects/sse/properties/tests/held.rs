@@ -2,6 +2,7 @@
 
 use super::super::gaps::hold_is_lossless;
 use super::*;
+use reknit_sse::wire::OutputStream;
 
 /// The client has event 1, which was printed at 1 s. Its connection was over at 2 s, and the next one brought
 /// a gap at 3.1 s. The others were printed at these times.
@@ -71,6 +72,11 @@ fn another_stream_may_have_taken_what_is_lost() {
 fn in_progress(received: &[u64]) -> ScriptedRun {
     let first = started().conn(1, 115, None);
     let lines = received.iter().fold(first, |run, ms| run.delivered("p1/stdout", *ms, "a\n"));
+    in_progress_until_a_gap(lines)
+}
+
+/// The connection brings a gap at 8 s, and the command waits for 5 s.
+fn in_progress_until_a_gap(lines: ScriptedRun) -> ScriptedRun {
     let gap = SseNote::Gap { after: 4, gap: Gap { first: 5, last: 6 } };
     let mut run = notes(lines, 8_000, gap);
     let limits = &mut run.plan.limits;
@@ -97,4 +103,20 @@ fn a_stream_that_makes_progress_loses_nothing() {
     let mut rare = steady();
     rare.plan.limits.set("server.heartbeat", LimitValue::Duration(Duration::from_secs(3)));
     holds(&rare, hold_is_lossless);
+}
+
+#[test]
+fn a_stream_that_began_with_a_gap_loses_nothing_more() {
+    let noted = |received: &[u64]| {
+        let older = SseNote::Gap { after: 0, gap: Gap { first: 1, last: 2 } };
+        let first = notes(started().conn(1, 115, None), 1_050, older);
+        in_progress_until_a_gap(received.iter().fold(first, |run, ms| {
+            let (pipe, bytes) = (OutputStream::Stdout, "a\n".to_owned().into());
+            notes(run, *ms, SseNote::Output { position: 3, pipe, bytes })
+        }))
+    };
+    let lost = "that was never without progress for longer than 2.000 s since 0.115 s";
+    breaks(&noted(&[1_100, 3_000, 5_000, 7_000]), hold_is_lossless, lost);
+    holds(&noted(&[1_100, 3_000, 7_000]), hold_is_lossless);
+    holds(&noted(&[]), hold_is_lossless);
 }

@@ -98,12 +98,17 @@ fn no_more_sessions_exist_than_the_limit_says() {
 
 #[test]
 fn a_session_command_ends_with_the_connection_of_its_request() {
-    let run = || runs_in_session(history().attempt(1, 50), 1, 100, RECORD);
-    // The command has printed nothing.
-    let lost = || {
-        let (conn, side, how) = (ConnIndex(0), Side::Server, ConnEnd::Closed);
-        run().user(2_000, EventKind::ConnOver { conn, side, how })
+    let connects = || {
+        let opened = EventKind::ConnOpened { conn: ConnIndex(0) };
+        history().conn_labelled("request", 1, 50, None).user(50, opened)
     };
+    let run = || runs_in_session(connects(), 1, 100, RECORD);
+    // The command has printed nothing.
+    let loses = |run: ScriptedRun| {
+        let (conn, side, how) = (ConnIndex(0), Side::Server, ConnEnd::Closed);
+        run.user(2_000, EventKind::ConnOver { conn, side, how })
+    };
+    let lost = || loses(run());
     let ended = |ms| lost().ended(RECORD, ms, ProcessOutcome::Signal(15)).end(60_000);
     let judged = server::ends_when_asked;
     let late = "was over at 2.000 s, but its process had not ended (at 3.000 s)";
@@ -111,4 +116,16 @@ fn a_session_command_ends_with_the_connection_of_its_request() {
     breaks(&ended(3_001), judged, late);
     holds(&ended(3_000), judged);
     holds(&run().end(60_000), judged);
+    // A follower of its host has another connection.
+    let beside = runs_in_session(connects().attempt(1, 90), 1, 100, RECORD);
+    breaks(&loses(beside).end(60_000), judged, late);
+    // A time limit ends it, too: what is due first counts.
+    let limited = |limit: &str| {
+        let fields = format!(r#"{{"process":"p1","time-limit":"{limit}"}}"#);
+        let run = connects().asked_as(1, 100, Class::Bound, "session", &fields);
+        let runs = SseNote::RunsIn { call: Call(1), session: "/session/1".to_owned() };
+        loses(observed(run, 110, runs).effect(1, 120, RECORD)).end(60_000)
+    };
+    breaks(&limited("20s"), judged, late);
+    breaks(&limited("1s"), judged, "its time limit had passed, but it had not ended");
 }

@@ -68,6 +68,39 @@ fn a_refused_action_does_not_happen_and_no_action_happens_twice() {
 }
 
 #[test]
+fn a_reply_that_permitted_a_call_is_not_refused() {
+    let note = |run: ScriptedRun, ms: u64, host: &str, by: By, what: Became| {
+        let saw = Data::of(OfCall { by, call: "call-1".to_owned(), what });
+        run.entry(ms, Some(host), EventKind::Observed { stream: "t1".into(), saw })
+    };
+    let run = |decisions: &[u64], permitted: Option<u64>, reply: Result<(), String>| {
+        let call = calls(here_until(None), 1_000, "call-1", "client");
+        let decided = decisions.iter().fold(call, |run, ms| {
+            saw(run, *ms, "client", "t1", "user: call-1 is approved by its user")
+        });
+        let permitted = permitted
+            .into_iter()
+            .fold(decided, |run, ms| note(run, ms, "server", By::Agent, Became::Permitted(true)));
+        note(permitted, 3_000, "client", By::User, Became::Replies(reply))
+    };
+    let refused = || Err("no such call".to_owned());
+    let wrong = run(&[2_000], Some(2_100), refused());
+    assert_eq!(
+        violations(&wrong, actions_once),
+        [
+            "t1: the reply of a user was refused (no such call), although it had permitted call-1 at 2.100 s (at 3.000 s)"
+        ]
+    );
+    holds(&run(&[2_000], Some(2_100), Ok(())), actions_once);
+    holds(&run(&[2_000], None, refused()), actions_once);
+    // Another reply may have permitted it.
+    holds(&run(&[2_000, 2_050], Some(2_100), refused()), actions_once);
+    let mut tight = wrong;
+    tight.plan.limits.set("host.outcomes", LimitValue::Count(1));
+    holds(&tight, actions_once);
+}
+
+#[test]
 fn operations_of_one_window_happen_in_order() {
     let asked = history().asked_as(1, 100, Class::Durable, "rename", "{}").asked_as(
         2,

@@ -267,6 +267,21 @@ fn a_question_may_be_late_only_if_its_window_needs_longer() {
 }
 
 #[test]
+fn a_window_answers_not_before_it_can() {
+    let found = |run: ScriptedRun, ms| {
+        let run = questions(run, 1, 1_000, Became::Asks(asks("client")));
+        let answered = Became::Hears(Ok(r#""text""#.to_owned()));
+        violations(&questions(run, 1, ms, answered), questions_are_answered).len()
+    };
+    assert_eq!(found(here_until(None), 1_100), 0);
+    assert_eq!(found(here_until(None), 1_099), 1);
+    // A second connection answers at once.
+    let beside = |over| accepted(here_until(None).conn_labelled("second", 1, 100, over), 200, "2");
+    assert_eq!(found(beside(None), 1_010), 0);
+    assert_eq!(found(beside(Some(900)), 1_010), 1);
+}
+
+#[test]
 fn a_window_refuses_only_a_question_that_it_does_not_know() {
     let found = |is_unknown: [bool; 2], answer: Result<String, String>| {
         let ask = |is_unknown| Became::Asks(Question { is_unknown, ..asks("client") });

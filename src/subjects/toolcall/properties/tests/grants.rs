@@ -136,6 +136,18 @@ fn no_news_of_a_channel_follow_its_unsubscription() {
     assert_eq!(violations(&news(5_001 + MOMENT), news_are_wanted).len(), 1);
 }
 
+#[test]
+fn no_action_follows_an_answer_that_includes_it() {
+    let fields = [("channel", "c1"), ("number", "7"), ("included", "9")];
+    let run = milestone(here_until(None), 5_000, "client", "toolcall.client.overtaken", &fields);
+    assert_eq!(
+        violations(&run, news_are_wanted),
+        [
+            "client: it received the action 7 of c1 over a connection on which an answer had included all actions up to 9 (at 5.000 s)"
+        ]
+    );
+}
+
 /// The host may answer a request that was made before the removal with a newer chat.
 #[test]
 fn no_news_of_a_chat_follow_its_removal() {

@@ -154,6 +154,26 @@ fn a_command_outlives_a_stream_that_has_brought_nothing() {
 }
 
 #[test]
+fn a_command_outlives_a_stream_that_lacks_output() {
+    let story = || async {
+        let write_deadline = 5 * SECOND;
+        let limits =
+            ServerLimits { write_deadline, write_buffer: 0, batch_bytes: 1, ..Default::default() };
+        let world = World::new(limits).await;
+        let id = session(&world).await;
+        let _stream = run(&world, &id, &[]).await;
+        sleep(SECOND).await;
+        world.net.set(2, Fate::Frozen);
+        // The buffer of the connection is full, so it does not ask its stream for more.
+        let line = format!("{}\n", "x".repeat(9_999));
+        world.machine.prints(0, &line.repeat(5)).await;
+        sleep(6 * SECOND).await;
+        format!("{:?}", world.machine.signals(0))
+    };
+    compare("SlowSessionRunsOn", story, "[15]", "[]");
+}
+
+#[test]
 fn a_session_runs_a_second_command_beside_a_lost_one() {
     let story = || async {
         let world = world().await;

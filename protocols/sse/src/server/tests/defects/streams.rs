@@ -413,3 +413,49 @@ fn logs_wait_until_they_fill_an_answer() {
     };
     compare("LogsWaitForMore", story, r#""a\n" "a\n""#, r#""" "a\n""#);
 }
+
+#[test]
+fn a_connection_counts_as_blocked_since_it_was_blocked_once() {
+    let story = || async {
+        let world = world().await;
+        let _stream = world.start().await;
+        sleep(SECOND).await;
+        world.net.set(1, Fate::Frozen);
+        // A sign of life is blocked meanwhile.
+        sleep(5 * SECOND).await;
+        world.net.set(1, Fate::Flows);
+        sleep(40 * SECOND).await;
+        world.resources.counts().connections.to_string()
+    };
+    compare("FirstBlockCounts", story, "1", "0");
+}
+
+#[test]
+fn the_next_stream_has_all_that_the_lost_one_took() {
+    let story = || async {
+        let limits = ServerLimits {
+            hold: 60 * SECOND,
+            retained_events: 30,
+            batch_bytes: 1,
+            write_buffer: 0,
+            ..Default::default()
+        };
+        let world = World::new(limits).await;
+        let mut first = world.start().await;
+        let line = format!("{}\n", "x".repeat(9_999));
+        world.machine.prints(0, &line.repeat(28)).await;
+        rest(&mut first).await;
+        first.close();
+        sleep(SECOND).await;
+        // The buffers of its connection hold only a part of the log.
+        let mut second = world.resume(0, None).await;
+        let reads = async {
+            sleep(SECOND).await;
+            rest(&mut second).await
+        };
+        let text = line.repeat(40);
+        let (_, seen) = tokio::join!(biased; world.machine.prints(0, &text), reads);
+        seen.contains("gap").to_string()
+    };
+    compare("NextStreamHasIt", story, "false", "true");
+}

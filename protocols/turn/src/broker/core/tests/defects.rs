@@ -179,6 +179,19 @@ fn late_names_run_on() {
 }
 
 #[test]
+fn given_up_turns_stay_over() {
+    with_defect("GivenUpTurnsStayOver", || {
+        let mut bench = Bench::new();
+        bench.ask(A, "review/start", json!({ "threadId": "t", "delivery": "detached" }));
+        let ticket = bench.refuse("review/start", true);
+        bench.close(A);
+        bench.wait((limits().settle + limits().connection.request) * 2);
+        bench.late(ticket, json!({ "turn": { "id": "u" }, "reviewThreadId": "r" }));
+        assert_eq!(bench.interrupted(), [""; 0], "although the review runs");
+    });
+}
+
+#[test]
 fn late_answers_claim_nothing() {
     with_defect("LateAnswersClaimNothing", || {
         let mut bench = Bench::new();
