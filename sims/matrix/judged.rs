@@ -27,6 +27,7 @@ const SELDOM: &[Seldom] = &[
     ("exec", "repetitions_pause", "a server never refuses a read twice: only a script does"),
     ("exec", "sessions_are_shared", "a random host has one or two sessions, and the least limit is four"),
     ("exec", "terminates_tell_truth", "a terminate must be answered, and no fault may come during the call or since the process ended"),
+    ("exec", "turns_are_fair", "a process must print while another one has more to send than the link carries, on a first connection without a fault of a host"),
     ("exec", "unfollowed_run_on", "a user must stop to follow a process that still prints and then ends by itself, and no fault may come later"),
     ("exec", "watches_are_true", "a file must change while a user watches it, and no fault may come before the news"),
     ("exec", "writes_have_a_reader", "a user must write after it has received the exit of the process"),

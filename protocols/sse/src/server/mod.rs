@@ -133,7 +133,7 @@
 //! | – | `PullLostWakeUp` | an event between the check of a stream and its wait reaches the client only with the next sign of life |
 //! | – | `HoldLostWakeUp` | output that waits for its client does not notice what the stream takes between its check and its wait |
 //!
-//! The branch of execd has all of them except B, the last 81, and `CommandDiesWithConnection`,
+//! The branch of execd has all of them except B, the last 83, and `CommandDiesWithConnection`,
 //! `NewestAlwaysWins` and `StaleCloseDetaches`.
 
 use std::sync::Arc;

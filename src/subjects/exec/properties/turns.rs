@@ -125,11 +125,12 @@ impl<'a> Followed<'a> {
         let now = event.at;
         match &event.what {
             EventKind::Asked { call, operation, .. } => drop(self.asked.insert(*call, operation)),
-            EventKind::Opened { stream, call } if !self.left_out.contains(host(event)) => {
-                if self.asked.get(call).is_some_and(|asked| is_plain_start(asked)) {
-                    let process = self.processes.entry(cx.guarantees.whole(stream)).or_default();
-                    process.follower = Some(host(event));
-                }
+            EventKind::Opened { stream, call }
+                if !self.left_out.contains(host(event))
+                    && self.asked.get(call).is_some_and(|asked| is_plain_start(asked)) =>
+            {
+                let process = self.processes.entry(cx.guarantees.whole(stream)).or_default();
+                process.follower = Some(host(event));
             }
             EventKind::Produced { stream, bytes } => {
                 let process = self.processes.entry(cx.guarantees.whole(stream)).or_default();

@@ -187,7 +187,7 @@ fn unwatches(asked: &UserOperation<'_>, channel: &str) -> bool {
 }
 
 /// Returns whether an operation makes the client take part in the session.
-fn joins(asked: &UserOperation<'_>) -> bool {
+pub(super) fn joins(asked: &UserOperation<'_>) -> bool {
     let looks_only = asked.operation.fields.get("looks-only").and_then(|only| only.as_bool());
     match asked.verb() {
         "reload" | "new-session" => true,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::calls::offers;
 use super::deadlines::with_delay;
 use super::facts::{CallStory, FailedCall, HostConnection, MS, UserOperation, WatchSpan, text};
+use super::places::joins;
 use super::story::{Story, is_second, window};
 use crate::history::{Event, EventKind, Time};
 use crate::property::violation::{fields, kinds};
@@ -569,15 +570,18 @@ pub(super) fn holds_are_exact(story: &Story<'_>) -> Vec<Violation> {
 
 impl Story<'_> {
     /// Returns whether the user of a window has left the session, and the window has not taken part
-    /// again since.
+    /// again since. A window may learn only after that that it took part before: its user did not ask for
+    /// this again.
     fn has_left_the_session(&self, host: &str, at: Time) -> bool {
         let mut leaves = self
             .asked
             .values()
             .filter(|asked| asked.verb() == "leave" && asked.host == host && asked.at <= at);
         leaves.any(|left| {
+            let asked = self.asked.values().filter(|asked| joins(asked) && asked.host == host);
+            let again = asked.filter(|asked| asked.at > left.at).map(|asked| asked.at).min();
             let mut own = self.parts.iter().filter(|part| part.host == host);
-            !own.any(|part| part.from > left.at && part.from <= at)
+            !again.is_some_and(|again| own.any(|part| part.from >= again && part.from <= at))
         })
     }
 

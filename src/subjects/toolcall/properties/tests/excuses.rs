@@ -93,8 +93,10 @@ fn calls_of_a_client_that_left_the_session_may_fail() {
     assert_eq!(found(leaves("client", 3_000)), 0);
     assert_eq!(found(leaves("client", 5_001)), 1);
     assert_eq!(found(leaves("client2", 3_000)), 1);
-    let back = saw(leaves("client", 3_000), 4_000, "client", "s1", "joined");
-    assert_eq!(found(back), 1);
+    let back = |run| found(saw(run, 4_000, "client", "s1", "joined"));
+    assert_eq!(back(leaves("client", 3_000)), 0, "the window learns late that it took part before");
+    let again = asked(leaves("client", 3_000), 3, 3_500, "watch", r#"{"chat":"s1"}"#);
+    assert_eq!(back(again), 1);
 }
 
 #[test]
