@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use reknit::scenario::ScenarioFile;
@@ -73,15 +73,20 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Returns the scenario files of a subject by the defect that they detect. The suite runs each of
-/// these files with its defect.
-fn files(subject: &str) -> BTreeMap<String, String> {
+/// Returns the scenario files of a subject, in the order of their names.
+fn scenario_paths(subject: &str) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios").join(subject);
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let mut paths: Vec<_> = entries.filter(|path| path.is_file()).collect();
     paths.sort();
+    paths
+}
+
+/// Returns the scenario files of a subject by the defect that they detect. The suite runs each of
+/// these files with its defect.
+fn files(subject: &str) -> BTreeMap<String, String> {
     let mut files = BTreeMap::new();
-    for path in paths {
+    for path in scenario_paths(subject) {
         let scenario = ScenarioFile::load(&path, &built_in()).unwrap();
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
         for defect in scenario.kills {

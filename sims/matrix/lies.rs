@@ -291,10 +291,7 @@ fn source(subject: &str) -> String {
 
 /// Returns the true runs of a subject.
 fn true_runs(subject: &Arc<dyn DynSubject>) -> Vec<TrueRun> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios").join(subject.name());
-    let mut paths: Vec<_> = fs::read_dir(folder).unwrap().map(|it| it.unwrap().path()).collect();
-    paths.retain(|path| path.is_file());
-    paths.sort();
+    let paths = super::scenario_paths(subject.name());
     paths.iter().filter_map(|path| TrueRun::of(subject, path)).collect()
 }
 
