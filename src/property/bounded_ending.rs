@@ -370,7 +370,7 @@ fn rounds(facts: &Facts<'_>, call: &CallFacts<'_>) -> u32 {
 }
 
 /// Returns how long the answers to a call, and to the calls before it, take to arrive.
-fn answers(facts: &Facts<'_>, call: &CallFacts<'_>) -> Duration {
+pub(super) fn answers(facts: &Facts<'_>, call: &CallFacts<'_>) -> Duration {
     let plan = facts.cx.plan;
     let latency = facts.path(call.path).worst_latency(Time::ZERO, NEVER);
     let rounds = rounds(facts, call);

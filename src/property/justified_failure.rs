@@ -27,7 +27,8 @@
 //! - (e) Its user gave it up, or the world closed the client.
 //! - (f) A server of its path is a puppet.
 //! - (g) It is a call that a host of the outside world had to answer, or that something slow may have
-//!   [held](super::Guarantees::held), and it had waited without an answer for as long as a call may wait.
+//!   [held](super::Guarantees::held), or whose answer may need that long on the link (with those to the
+//!   calls before it), and it had waited without an answer for as long as a call may wait.
 //!
 //! A client that failed permanently reports the failure for every later call. Therefore (a), (c)
 //! and (d) also apply if they were true before the call was made and its user saw no sign of life
@@ -44,7 +45,7 @@ use std::time::Duration;
 
 use crate::history::{Class, Data, Ending, Stream, Time};
 
-use super::bounded_ending::may_wait_for_others_to_act;
+use super::bounded_ending::{answers, may_wait_for_others_to_act};
 use super::facts::{CallEnding, CallFacts, Facts};
 use super::findings::Findings;
 use super::path::{NEVER, Path, longest_gap};
@@ -148,7 +149,7 @@ impl FailureSite<'_> {
         if self.is_exempt(facts) || self.lost_its_connection(facts, path) {
             return Justification::Justified;
         }
-        if self.waited_for_others_to_act(facts) {
+        if self.waited_too_long(facts) {
             return Justification::Justified;
         }
         let contact = facts.last_contact(self.path, self.index);
@@ -193,13 +194,13 @@ impl FailureSite<'_> {
     }
 
     /// Returns whether (g) applies.
-    fn waited_for_others_to_act(&self, facts: &Facts<'_>) -> bool {
+    fn waited_too_long(&self, facts: &Facts<'_>) -> bool {
         let wait = facts.guarantees().call_wait;
         match self.what {
             FailedItem::Call(call) => {
                 !wait.is_zero()
                     && self.at.since(call.at) >= wait
-                    && may_wait_for_others_to_act(facts, call)
+                    && (may_wait_for_others_to_act(facts, call) || answers(facts, call) >= wait)
             }
             FailedItem::View(_) => false,
         }

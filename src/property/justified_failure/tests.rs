@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::history::{Answer, Class, Nature, Scope, Stream, Time};
 use crate::property::{ReadingHost, Retention, SlowUsers};
-use crate::schedule::{Conn, Fault, Learns, Operation, TrafficCount, faults};
+use crate::schedule::{Conn, Fault, Learns, Operation, Plan, TrafficCount, faults};
 
 use super::super::scripted::{A, ScriptedRun, history};
 use super::inconclusive;
@@ -741,6 +741,20 @@ fn a_call_that_the_outside_world_does_not_answer_may_fail_only_after_the_call_wa
     judged(&outside(failed(20_000)), Is::Justified);
     judged(&outside(failed(19_999)), Is::Unjustified);
     judged(&failed(20_000), Is::Unjustified);
+}
+
+#[test]
+fn a_call_may_fail_after_the_call_wait_if_its_answer_may_need_that_long() {
+    // A round trip takes 40 ms, and transfers 32 KiB.
+    let failed = |bytes: fn(&Plan, &Operation) -> u64, ms: u64| {
+        let run = history().asked(7, 4_000).failed(7, 4_000 + ms, "no answer in time");
+        run.guarantees(|guarantees| {
+            (guarantees.answer_bytes, guarantees.call_wait) = (bytes, Duration::from_secs(1))
+        })
+    };
+    judged(&failed(|_, _| 25 * (32 << 10), 1_000), Is::Justified);
+    judged(&failed(|_, _| 25 * (32 << 10), 999), Is::Unjustified);
+    judged(&failed(|_, _| 24 * (32 << 10), 1_000), Is::Unjustified);
 }
 
 // -- calls that may fail with their connection ----------------------------------------------
