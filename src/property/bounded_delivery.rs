@@ -17,12 +17,12 @@
 
 use std::time::Duration;
 
-use crate::history::{Answer, Time};
+use crate::history::Time;
 
-use super::bounded_ending::heard_from;
-use super::facts::{CallEnding, CallFacts, Facts};
+use super::bounded_ending::{answers_beside, heard_from};
+use super::facts::Facts;
 use super::findings::Findings;
-use super::path::{MARGIN, NEVER, Path, through};
+use super::path::{MARGIN, NEVER, Path};
 use super::view::View;
 use super::violation::{fields, kinds};
 use super::{Guarantees, Phrase};
@@ -66,7 +66,8 @@ fn check_view(facts: &Facts<'_>, view: &View<'_>, broken: &mut Findings) {
             continue;
         }
         // It takes long to sum these up.
-        let extra = facts.paused_before(view, due, item.index) + answers(facts, view, due, item.at);
+        let extra =
+            facts.paused_before(view, due, item.index) + answers_beside(facts, view, due, item.at);
         let is_calm = !path.is_touched(due.before(path.allowance(guarantees)), calm + extra);
         if is_calm && faulty >= NEVER {
             facts.cx.judges("bounded_delivery");
@@ -102,29 +103,11 @@ fn terms(
     }
 }
 
-/// Returns how long the answers to the calls of a user take to arrive: they use the same link. An
-/// answer that had arrived before the item was due delays nothing.
-fn answers(facts: &Facts<'_>, view: &View<'_>, due: Time, until: Time) -> Duration {
-    let bytes =
-        |call: &CallFacts<'_>| (facts.guarantees().answer_bytes)(facts.cx.plan, call.operation);
-    let has_arrived = |call: &CallFacts<'_>| {
-        let done =
-            |ending: &CallEnding<'_>| matches!(ending, CallEnding::Answered(Answer::Done(_)));
-        call.endings.first().is_some_and(|(_, at, ending)| *at < due && done(ending))
-    };
-    let calls = facts
-        .calls
-        .iter()
-        .filter(|call| call.host == view.host && call.at <= until && !has_arrived(call));
-    let latency = facts.path(view.path).worst_latency(Time::ZERO, NEVER);
-    through(calls.map(bytes).fold(0, u64::saturating_add), latency)
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::scripted::{BOUND, ScriptedRun, history};
     use super::*;
-    use crate::history::Class;
+    use crate::history::{Answer, Class};
 
     /// The bound of an item on a path without faults: A and 1 s.
     const CALM: u64 = 1_120 + 1_000;

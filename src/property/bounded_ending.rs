@@ -28,14 +28,17 @@
 //! after the stream became due do not count. For a user that starts to look at a stream only later
 //! (the field `looks-after`), nothing is due before that.
 //!
+//! The answers to the calls of a user use the same link as its streams. So the bound of a stream
+//! also allows for the transfer of the answers that had not arrived when the stream became due.
+//!
 //! Nothing is due to a user that gave up, or whose host died. A stream or call that is open at the
 //! horizon is late only if its bound lies before the horizon.
 
 use std::time::Duration;
 
-use crate::history::{Class, Connection, Time};
+use crate::history::{Answer, Class, Connection, Time};
 
-use super::facts::{CallFacts, Facts};
+use super::facts::{CallEnding, CallFacts, Facts};
 use super::findings::Findings;
 use super::path::{MARGIN, NEVER, Path, Requests, through, turn_behind};
 use super::view::View;
@@ -128,10 +131,17 @@ impl From<Why> for Phrase {
 
 fn check_view(facts: &Facts<'_>, view: &View<'_>, broken: &mut Findings) {
     let Some((_, opened, _)) = view.opened else { return };
-    let Some(due) = view_due(facts, view, opened) else { return };
     let ending = view.ending().map(|(index, at, _)| (index, at));
-    if let Some((at, how)) = late(facts, due, ending.map(|(_, at)| at), |at| view.is_abandoned(at))
-    {
+    let late = |due| late(facts, due, ending.map(|(_, at)| at), |at| view.is_abandoned(at));
+    // It takes long to sum up the answers.
+    let is_late_without_answers =
+        view_due(facts, view, opened, |_, _| Duration::ZERO).is_some_and(|due| late(due).is_some());
+    if !is_late_without_answers {
+        return;
+    }
+    let answers = |due, bound| answers_before(facts, view, due, bound);
+    let Some(due) = view_due(facts, view, opened, answers) else { return };
+    if let Some((at, how)) = late(due) {
         let index = ending.map_or(usize::MAX, |(index, _)| index);
         let kind = if how == Late::Ended { &STREAM_LATE } else { &STREAM_OPEN };
         let terms = terms(facts, view.path, due);
@@ -193,7 +203,14 @@ fn late(
     Some(ended.map_or((bound, Late::Open), |at| (at, Late::Ended)))
 }
 
-fn view_due(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Option<Due> {
+/// Returns what is due first of a view. `answers` returns how much more time something may take that
+/// was due at a time, and is bound by another time without it.
+fn view_due(
+    facts: &Facts<'_>,
+    view: &View<'_>,
+    opened: Time,
+    answers: impl Fn(Time, Time) -> Duration,
+) -> Option<Due> {
     let path = facts.path(view.path);
     let looked = facts.looked(view).unwrap_or(opened);
     let heard = looked.max(heard_from(facts, view, opened));
@@ -216,15 +233,61 @@ fn view_due(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Option<Due> {
     });
     let dues =
         [ended, died, severed, owed, lost].into_iter().flatten().filter(|due| due.bound < NEVER);
-    let paused = |why: Why| match why {
-        Why::Ended(_) | Why::Died(_) | Why::Owed(_) => facts.paused(view, why.since(heard)),
-        Why::Severed | Why::Asked(_) | Why::Over(_) => facts.paused(view, why.since(looked)),
-    };
     let dues = dues.map(|due| {
-        let wait = paused(due.why);
+        let wait = match due.why {
+            Why::Ended(_) | Why::Died(_) | Why::Owed(_) => {
+                let since = due.why.since(heard);
+                let paused = facts.paused(view, since);
+                paused + answers(since, due.bound + paused)
+            }
+            Why::Severed | Why::Asked(_) | Why::Over(_) => {
+                facts.paused(view, due.why.since(looked))
+            }
+        };
         Due { bound: due.bound + wait, wait, ..due }
     });
     dues.min_by_key(|due| due.bound)
+}
+
+/// Returns how much longer a stream may take that was due at a time, and is bound by `bound` otherwise:
+/// the transfer of the answers beside it. A call that its user makes by then delays it further.
+pub(super) fn answers_before(
+    facts: &Facts<'_>,
+    view: &View<'_>,
+    due: Time,
+    bound: Time,
+) -> Duration {
+    let mut extra = Duration::ZERO;
+    loop {
+        let more = answers_beside(facts, view, due, bound + extra);
+        if more <= extra {
+            return extra;
+        }
+        extra = more;
+    }
+}
+
+/// Returns how long the answers to the calls that a user made until a time take to arrive: they use the
+/// same link as the stream. An answer that had arrived before the stream was due delays nothing.
+pub(super) fn answers_beside(
+    facts: &Facts<'_>,
+    view: &View<'_>,
+    due: Time,
+    until: Time,
+) -> Duration {
+    let bytes =
+        |call: &CallFacts<'_>| (facts.guarantees().answer_bytes)(facts.cx.plan, call.operation);
+    let has_arrived = |call: &CallFacts<'_>| {
+        let done =
+            |ending: &CallEnding<'_>| matches!(ending, CallEnding::Answered(Answer::Done(_)));
+        call.endings.first().is_some_and(|(_, at, ending)| *at < due && done(ending))
+    };
+    let calls = facts
+        .calls
+        .iter()
+        .filter(|call| call.host == view.host && call.at <= until && !has_arrived(call));
+    let latency = facts.path(view.path).worst_latency(Time::ZERO, NEVER);
+    through(calls.map(bytes).fold(0, u64::saturating_add), latency)
 }
 
 /// The time from which the end of a stream must reach its user. The protocol guarantees nothing

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use crate::history::{Class, Nature, Time};
 
-use super::bounded_ending::{patience, turn};
+use super::bounded_ending::{answers_before, patience, turn};
 use super::facts::{CallFacts, Facts};
 use super::findings::Findings;
 use super::justified_failure::{FailedItem, FailureSite, Justification, failures};
@@ -138,6 +138,11 @@ fn check_late_view(facts: &Facts<'_>, view: &View<'_>, broken: &mut Findings) {
     let due = ended.max(looked);
     let bound = calm_bound(facts, view.path, due) + facts.paused(view, due);
     let ending = view.ending().map(|(index, at, _)| (index, at));
+    if !is_late(facts, bound, ending) {
+        return;
+    }
+    // It takes long to sum up the answers.
+    let bound = bound + answers_before(facts, view, due, bound);
     if !view.is_abandoned(bound) && is_late(facts, bound, ending) {
         let (index, at) = ending.unwrap_or((usize::MAX, bound));
         let data = fields! { items: view.fit.items, bound };
@@ -234,6 +239,19 @@ mod tests {
             looks("5s").completed("s1", 10_001 + CALM, "total 0").violations("isolation").len(),
             1
         );
+    }
+
+    #[test]
+    fn the_answers_beside_a_calm_stream_take_time_to_arrive() {
+        let ends = |ms| {
+            let mib = |_: &Plan, operation: &Operation| u64::from(operation.verb == "add") << 20;
+            let scripted = calm().guarantees(|guarantees| guarantees.answer_bytes = mib);
+            let asked = scripted.asked(7, 9_000).answered(7, 10_500, "5");
+            asked.completed("s1", ms, "total 1").violations("isolation").len()
+        };
+        // 32 round trips of 2 × 20 ms.
+        let bound = 10_000 + CALM + 32 * 2 * 20;
+        assert_eq!([ends(bound), ends(bound + 1)], [0, 1]);
     }
 
     #[test]

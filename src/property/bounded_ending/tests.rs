@@ -599,6 +599,32 @@ fn the_bound_of_a_call_includes_the_transfer_of_the_answers() {
     assert_eq!([long, behind, both], [short + trips, short + trips, short + 2 * trips]);
 }
 
+/// The answers to the calls of a user arrive over the same link as its streams.
+#[test]
+fn the_bound_of_a_stream_includes_the_transfer_of_the_answers_beside_it() {
+    let bytes = |n: u64| format!(r#"{{"n": {n}}}"#);
+    let ends = |asked, answered, n| {
+        let scripted = ended().guarantees(|guarantees| {
+            guarantees.answer_bytes = |_, operation| {
+                operation.fields.get("n").map_or(0, |bytes| bytes.as_u64().unwrap_or(0))
+            };
+        });
+        let scripted = scripted.asked_as(7, asked, Class::Durable, "reads", &bytes(n));
+        let scripted = scripted.answered(7, answered, "1");
+        let late =
+            |ms| scripted.clone().completed("s1", ms, "total 1").violations("bounded_ending");
+        (50_000..70_000).rfind(|ms| late(*ms).is_empty()).unwrap()
+    };
+    let (bound, mib) = (10_000 + BOUND, 1 << 20);
+    // 32 round trips of 2 × 20 ms.
+    let trips = 32 * 2 * 20;
+    assert_eq!(ends(9_000, 10_000, 0), bound);
+    assert_eq!(ends(9_000, 9_999, mib), bound, "the answer had arrived");
+    assert_eq!(ends(9_000, 10_000, mib), bound + trips);
+    assert_eq!(ends(bound, bound + 1, mib), bound + trips, "asked for within the bound");
+    assert_eq!(ends(bound + 1, bound + 2, mib), bound, "asked for later");
+}
+
 #[test]
 fn a_bound_call_dies_at_once_with_its_connection() {
     let lease = |scripted: ScriptedRun| scripted.asked_as(7, 1_000, Class::Bound, "lease", "{}");
