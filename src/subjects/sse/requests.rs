@@ -315,14 +315,18 @@ fn remember(host: &HostContext, path: &str) {
     host.disk.write(SESSIONS, format!("{all}{path}\n"));
 }
 
-/// Deletes the shell sessions of a user that leaves: the server may not learn that their streams are lost.
-pub(super) async fn end_sessions(host: HostContext) {
-    for path in host.disk.read(SESSIONS).unwrap_or_default().lines() {
-        while let Err(Unanswered::Lost(_)) =
-            open(&host, Method::DELETE, path, String::new(), &[]).await
-        {
-            sleep(SOON).await;
-        }
+/// Returns the paths of all shell sessions in which a host ran commands, also before a crash.
+pub(super) fn all_sessions(host: &HostContext) -> Vec<String> {
+    let all = host.disk.read(SESSIONS).unwrap_or_default();
+    all.lines().map(str::to_owned).collect()
+}
+
+/// Deletes a shell session of a user that leaves: the server may not learn that its streams are lost.
+pub(super) async fn end_session(host: HostContext, path: String) {
+    while let Err(Unanswered::Lost(_)) =
+        open(&host, Method::DELETE, &path, String::new(), &[]).await
+    {
+        sleep(SOON).await;
     }
 }
 

@@ -73,7 +73,10 @@ impl SseUser {
         for named in self.all_started() {
             ends.spawn(requests::end(self.host.clone(), named));
         }
-        ends.spawn(requests::end_sessions(self.host.clone()));
+        // All at once: the user has only a second until it is stopped.
+        for path in requests::all_sessions(&self.host) {
+            ends.spawn(requests::end_session(self.host.clone(), path));
+        }
         while ends.join_next().await.is_some() {}
     }
 
