@@ -284,6 +284,10 @@ impl Lines {
     /// Is ready when the peer counts as stuck.
     fn check_timer(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(since) = self.unwritten else { return Poll::Pending };
+        // The bug: a peer that reads nothing counts as stuck only once much waits for it.
+        if self.outbox.len() < FULL_ENOUGH && defect!(LittleMayWaitForever) {
+            return Poll::Pending;
+        }
         let due = since + self.limits.write_deadline;
         if self.timer.deadline() != due {
             self.timer.as_mut().reset(due);

@@ -261,6 +261,15 @@ pub enum Subagent {
     Rooted,
     /// Its turn meets an error that the app-server does not retry, before its work, and goes on.
     Failing,
+    /// Its turn starts and ends before an item of the turn names its thread. Its thread is not announced.
+    NamedLast,
+}
+
+impl Subagent {
+    /// Whether the app-server reports its turn only at the end. Its items would belong to no turn.
+    pub fn is_reported_last(self) -> bool {
+        matches!(self, Self::Backwards | Self::NamedLast)
+    }
 }
 
 /// The unreadable output of the app-server.

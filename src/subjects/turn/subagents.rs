@@ -42,6 +42,10 @@ impl Played {
             self.subagent_turn(&worker, method::TURN_STARTED, "inProgress");
             return worker;
         }
+        if self.setup.subagent == Subagent::NamedLast {
+            self.spawn_item(&worker, false);
+            return worker;
+        }
         if self.setup.subagent == Subagent::Nested {
             let helper = worker.helper();
             let agent = json!({ "id": helper.thread, "parentThreadId": worker.thread });
@@ -73,7 +77,7 @@ impl Played {
     pub(super) async fn end_subagents(&mut self, subagents: &mut Vec<Worker>) {
         for worker in std::mem::take(subagents) {
             // Items of a turn that is not announced belong to no turn.
-            let is_announced = self.setup.subagent != Subagent::Backwards;
+            let is_announced = !self.setup.subagent.is_reported_last();
             if self.setup.subagent == Subagent::Failing {
                 self.pause().await;
                 let error = json!({ "message": "the subagent has no room" });
@@ -98,7 +102,7 @@ impl Played {
     }
 
     fn end_subagent(&mut self, worker: &Worker) {
-        if self.setup.subagent != Subagent::Backwards {
+        if !self.setup.subagent.is_reported_last() {
             let scope = (worker.thread.clone(), worker.turn.clone());
             self.message(Some(scope), "The subagent is done.", Some("final_answer"));
         }
@@ -117,6 +121,10 @@ impl Played {
             Subagent::Closed => {
                 self.notify(method::THREAD_CLOSED, json!({ "threadId": worker.thread }));
             }
+            Subagent::NamedLast => {
+                self.subagent_turn(worker, method::TURN_STARTED, "inProgress");
+                self.subagent_turn(worker, method::TURN_COMPLETED, "completed");
+            }
             _ => self.subagent_turn(worker, method::TURN_COMPLETED, "completed"),
         }
         match self.setup.subagent {
@@ -126,7 +134,8 @@ impl Played {
             | Subagent::Nested
             | Subagent::Idle
             | Subagent::Broken
-            | Subagent::Closed => {
+            | Subagent::Closed
+            | Subagent::NamedLast => {
                 self.spawn_item(worker, true);
             }
             Subagent::Backwards => {
@@ -140,7 +149,9 @@ impl Played {
     fn spawn_item(&mut self, worker: &Worker, is_complete: bool) {
         let status = if is_complete { "completed" } else { "inProgress" };
         let Worker { thread, item, .. } = worker;
-        let spawn = json!({ "type": "collabAgentToolCall", "id": item, "tool": "spawnAgent", "status": status, "receiverThreadIds": [thread] });
+        let is_named = is_complete || self.setup.subagent != Subagent::NamedLast;
+        let threads: Vec<_> = is_named.then_some(thread).into_iter().collect();
+        let spawn = json!({ "type": "collabAgentToolCall", "id": item, "tool": "spawnAgent", "status": status, "receiverThreadIds": threads });
         self.item(None, spawn, is_complete);
     }
 

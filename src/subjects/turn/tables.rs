@@ -255,6 +255,9 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("LongMessagesAreStuck", "long-messages-are-stuck", &["broker_lets_go"], "the broker closes the connection of a client that reads one message for longer than it may read nothing", "derived"),
     defect("EarlyReportsNameTheTurn", "early-reports-name-the-turn", &["ending_is_prompt"], "a client follows the turn that was reported before the answer to the start, although the answer names another one", "derived from facts, 7"),
     defect("GivenUpTurnsStayOver", "given-up-turns-stay-over", &["abandoned_is_interrupted"], "a turn that the broker has given up counts as over, although the late answer to its start names it", "derived from facts, 24"),
+    defect("LittleMayWaitForever", "little-may-wait-forever", &["expect"], "a connection whose peer reads nothing stays open as long as little waits to be written", "derived"),
+    defect("EndsBeforeTheNameAreLost", "ends-before-the-name-are-lost", &["failure_is_true"], "a subagent whose turn ends before an item names its thread counts as at work", "derived"),
+    defect("RefusedBrokersRemoveTheSocket", "refused-brokers-remove-the-socket", &["expect"], "a broker that finds another one at work removes the socket of that one", "derived"),
 ];
 
 /// The ledger.

@@ -125,6 +125,19 @@ async fn a_peer_that_reads_nothing_is_stuck_at_the_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_peer_that_reads_nothing_is_stuck_at_the_deadline_although_more_is_sent() {
+    let (mut near, _far) = raw();
+    let before = Instant::now();
+    near.send(&note(&"x".repeat(2 * PIPE)));
+    for _ in 0..7 {
+        assert!(timeout(S, near.next()).await.is_err());
+        near.send(&note("more"));
+    }
+    assert_eq!(text(near.next().await), "stuck: the peer reads no data");
+    assert_eq!(before.elapsed(), 8 * S);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_slow_reader_is_not_stuck() {
     let (mut near, mut far) = raw();
     near.send(&note(&"x".repeat(4 * PIPE)));

@@ -221,6 +221,10 @@ impl Session {
             if defect!(PausedForever) {
                 return own;
             }
+            if defect!(ReleaseEndsWithConnection) {
+                // The bug: the client does not repeat a release that was confirmed.
+                self.forget_releases();
+            }
             self.processes.values().for_each(RetainedProcess::resume);
         }
         own

@@ -107,6 +107,10 @@ pub(super) async fn exchange(
         sender.ready().await.map_err(|_| Loss::NoAnswer)?;
         again.headers_mut().insert(header::REPEATS, age(first, before).into());
         again.headers_mut().insert(header::ASKED, question);
+        // The bug: this request does not say whose stream it opens.
+        if defect!(ToldAgesHaveNoOwner) {
+            again.headers_mut().remove(header::OWNER);
+        }
         response = sender.send_request(again).await.map_err(|_| Loss::NoAnswer)?;
     }
     Ok((response, connection))

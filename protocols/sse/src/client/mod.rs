@@ -86,6 +86,7 @@
 //! | `RequestsHaveTheBudget` | a single request has the time of the whole budget for its answer |
 //! | `FirstPieceIsTheRefusal` | the first piece of a refusal counts as the whole of it |
 //! | `UnansweredStartsDidNotRun` | a start that has no answer in time counts as one that did not run |
+//! | `ToldAgesHaveNoOwner` | a start that tells its age again does not say whose stream it opens |
 
 use reknit_seams::Env;
 use reknit_seams::net::Endpoint;

@@ -127,7 +127,10 @@ impl Tree {
             Notification::TurnCompleted { thread, turn } => {
                 let relation = self.relate_turn(thread, turn);
                 if relation == Relation::Foreign {
-                    self.rootless.remove(thread);
+                    // The bug: the end of a turn counts only if its thread is known by then.
+                    if !defect!(EndsBeforeTheNameAreLost) {
+                        self.rootless.remove(thread);
+                    }
                 } else if let Some(subagent) = self.subagents.get_mut(thread) {
                     subagent.end(&turn.id);
                 }

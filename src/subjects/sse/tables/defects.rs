@@ -184,6 +184,7 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("RequestsHaveTheBudget", "requests-have-the-budget", &["deadlines_hold"], "a single request has the time of the whole budget for its answer", "derived from facts, 3.7"),
     defect("FirstPieceIsTheRefusal", "first-piece-is-the-refusal", &["refusals_are_true"], "a client takes the first piece of a refusal for the whole of it", "derived from facts, 3.7"),
     defect("UnansweredStartsDidNotRun", "unanswered-starts-did-not-run", &["at_most_once"], "a start that has no answer in time counts as one that did not run", "derived from facts, G"),
+    defect("ToldAgesHaveNoOwner", "told-ages-have-no-owner", &["expect"], "a start that tells its age again does not say whose stream it opens", "derived"),
 ];
 
 /// The seeded bugs with which a server behaves as the branch of execd does. Its leak (J) is left out:

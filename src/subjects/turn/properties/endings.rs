@@ -14,7 +14,7 @@ use crate::subjects::turn::limits::{self, LIMITS};
 use crate::subjects::turn::notes::TurnNote;
 use crate::subjects::turn::outcome::SeenVerdict;
 use crate::subjects::turn::setup::{
-    self, Answer as AgentAnswer, BROKER, End, Initialize, Noise, Open, Start, Subagent, TurnSetup,
+    self, Answer as AgentAnswer, BROKER, End, Initialize, Noise, Open, Start, TurnSetup,
 };
 use crate::subjects::turn::story::{Run, Story};
 use reknit_turn::wire::method;
@@ -246,7 +246,7 @@ fn left_subagent(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
     let is_alone = setup.subagents == 1 && setup.open == Open::None && setup.noise != Noise::Work;
     // The app-server reports the turn of such a subagent only at its end. Nothing but the answer to its
     // start names the thread of a detached review, and an inner turn takes room.
-    let is_known = setup.subagent != Subagent::Backwards
+    let is_known = !setup.subagent.is_reported_last()
         && !setup.detached
         && !setup.inner
         && turn.starts_with("turn-broker-")

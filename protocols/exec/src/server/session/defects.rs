@@ -57,6 +57,15 @@ impl Session {
         self.processes.values_mut().for_each(|process| process.queue_signal(KILL));
     }
 
+    /// The defect `ReleaseEndsWithConnection`: the flow of each process is controlled again.
+    pub(super) fn forget_releases(&mut self) {
+        if self.window.is_some() {
+            for process in self.processes.values_mut() {
+                process.flow.get_or_insert_default();
+            }
+        }
+    }
+
     /// The defect `OutputFlushedByTimer` uses this: whether processes may have new events.
     pub(in super::super) fn may_owe_events(&self) -> bool {
         self.attachment.owed().is_some_and(|owed| !owed.pending.is_empty())

@@ -271,6 +271,10 @@ impl Session {
                 continue;
             };
             owed.cursors.insert(id.clone(), event.seq + 1);
+            if defect!(LiveEventEndsHold) {
+                // The bug: the client may not have read the events before this one.
+                owed.unread.remove(&id);
+            }
             process.resume();
             if process.closed() && event.seq + 1 == process.log.next() {
                 owed.cursors.remove(&id);

@@ -159,7 +159,12 @@ impl ClientCore {
         }
         // The action may have taken effect before it was retransmitted, and may have been undone
         // since.
-        if is_confirmed && self.is_connected() && self.joined.contains(&envelope.channel) {
+        // The bug: the client takes a late confirmation of its join for the present state.
+        if is_confirmed
+            && self.is_connected()
+            && self.joined.contains(&envelope.channel)
+            && !defect!(ConfirmedJoinsAreBelieved)
+        {
             self.join_again();
         }
         if defect!(RunsBeforeCaughtUp) {

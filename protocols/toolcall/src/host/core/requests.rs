@@ -254,7 +254,8 @@ impl HostCore {
         // If a client subscribes twice, it receives every action since the first answer, whether or
         // not the second answer arrives.
         let is_new = !transport.is_active(channel);
-        if is_new {
+        // The bug: the actions that are queued for the first subscription are not sent.
+        if is_new || defect!(RepeatedSubscriptionsStartOver) {
             transport.subscriptions.insert(channel.to_owned(), Subscription::Active(seq));
         }
         if let Some(known) = self.clients.get_mut(&client).filter(|_| is_new) {

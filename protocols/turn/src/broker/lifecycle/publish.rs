@@ -49,7 +49,13 @@ impl Publication {
         let directory = Directory::open(env.files.clone(), directory).await?;
         let until = Instant::now() + limits.start;
         let lock = directory.lock_run(limits.poll, until).await?;
-        let lock = lock.ok_or(NotPublished::AnotherBroker)?;
+        let Some(lock) = lock else {
+            // The bug: a broker that finds another one removes the socket of that one.
+            if let Some(path) = at.path().filter(|_| defect!(RefusedBrokersRemoveTheSocket)) {
+                directory.remove_socket(path).await?;
+            }
+            return Err(NotPublished::AnotherBroker);
+        };
         // The bug: the socket of a dead broker stays if no client knew it.
         if let Some(path) = at.path().filter(|_| !defect!(OldSocketsStay)) {
             directory.remove_socket(path).await?;

@@ -309,3 +309,27 @@ async fn the_socket_of_a_dead_broker_is_removed_if_there_is_one() {
     let error = publish().await.expect_err("a folder is no socket");
     assert!(matches!(error, NotPublished::Io(_)), "{error}");
 }
+
+/// Opens a second broker while one serves. Returns whether the socket is still there.
+async fn socket_stays() -> bool {
+    let machine = Machine::default();
+    let socket = Path::new(DIRECTORY).join("broker.sock");
+    let open = async || {
+        let env = machine.env(&machine.table.start());
+        let (at, limits) = (Endpoint::unix(&socket), StartLimits::default());
+        Publication::open(&env, Path::new(DIRECTORY), &at, "a", limits).await
+    };
+    let _serves = open().await.expect("no other broker runs");
+    // The network in memory creates no file.
+    machine.write("broker.sock", "").await;
+    let refused = open().await.map(drop);
+    assert!(matches!(refused, Err(NotPublished::AnotherBroker)));
+    machine.files.metadata(&socket, true).await.is_ok()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_broker_leaves_the_socket_of_the_first_one_alone() {
+    assert!(socket_stays().await);
+    let _on = defect_on("RefusedBrokersRemoveTheSocket");
+    assert!(!socket_stays().await);
+}

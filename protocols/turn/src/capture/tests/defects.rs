@@ -5,7 +5,7 @@ use super::*;
 /// The bug, a schedule, and its outcome without the bug.
 type Row = (&'static str, fn() -> CaptureTest, &'static str);
 
-const ROWS: [Row; 32] = [
+const ROWS: [Row; 33] = [
     ("IgnoresTheEndOfTheServer", plan_then_end, r#"Failed(Disconnected { why: "gone" }) at 0 ms"#),
     ("FailsAtEveryEndOfTheServer", answer_then_end, "Completed(EndOfServer) at 0 ms"),
     ("InfersFromAnyMessage", plan_then_end, r#"Failed(Disconnected { why: "gone" }) at 0 ms"#),
@@ -42,6 +42,7 @@ const ROWS: [Row; 32] = [
     ("DropsThreadsAnnouncedEarly", early_subagent, "none"),
     ("KeepsTheFirstTurnOfASubagent", second_turn_of_a_subagent, "none"),
     ("ForgetsEndedTurns", end_before_start, "Completed(EndOfServer) at 0 ms"),
+    ("EndsBeforeTheNameAreLost", end_before_the_name, "Completed(EndOfServer) at 0 ms"),
     ("ReportsTheLastMessage", comment_after_the_answer, "Completed(Reported) at 0 ms: the answer"),
     ("RefusalHidesTheTurn", refusal_after_the_report, "Completed(Reported) at 0 ms"),
     ("LateEndsAreLost", late_end, "Completed(Reported) at 0 ms"),
@@ -295,6 +296,16 @@ fn end_before_start() -> CaptureTest {
     running(|test| {
         test.turn_completed("s", "v", "u", "completed");
         test.turn_started("s", "v", "u");
+        test.final_answer();
+        test.end();
+    })
+}
+
+fn end_before_the_name() -> CaptureTest {
+    running(|test| {
+        test.turn_started("s", "v", "");
+        test.turn_completed("s", "v", "", "completed");
+        test.item_completed("t", "u", &agents("c", "spawnAgent", &["s"]));
         test.final_answer();
         test.end();
     })
