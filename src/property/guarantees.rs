@@ -164,6 +164,12 @@ pub struct Guarantees {
     ///
     /// Read by `justified_failure`.
     pub slow_users: Option<SlowUsers>,
+    /// The minimum amount that the client can take at once for a user that reads without pauses. If
+    /// more arrives at once, the client reads the rest from the server again, and loses what exceeds the
+    /// retention. Default: [everything](Retention::ALL).
+    ///
+    /// Read by `justified_failure`.
+    pub at_once: Retention,
     /// Whether an operation replaces the client of its host by another one. Default: none does.
     ///
     /// Read by `bounded_work`.
@@ -269,6 +275,7 @@ impl Guarantees {
             answer_bytes: |_, _| 0,
             given: |_| Vec::new(),
             slow_users: None,
+            at_once: Retention::ALL,
             begins_anew: |_| false,
             work: WorkBounds {
                 attempts: 10,

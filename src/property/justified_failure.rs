@@ -14,7 +14,9 @@
 //! - (b) Beyond the data that its user had, more was produced than is retained, and either its path
 //!   had a fault, or that much data had been produced before the opening, or its user is slow (it
 //!   reads with pauses, or late) and the protocol does not [slow the producer down for
-//!   it](super::guarantees::Guarantees::slow_users). All parts of the stream's whole count together.
+//!   it](super::guarantees::Guarantees::slow_users), or within one round trip more was produced than the
+//!   client [takes at once](super::guarantees::Guarantees::at_once). All parts of the stream's whole count
+//!   together.
 //!   Alternatively, all parts of its whole had ended so long ago that the server had forgotten the
 //!   whole, and its path had no fault-free interval of length `A` between the last end and the time
 //!   at which it was forgotten. A slow user for which the protocol does not slow the producer down
@@ -331,8 +333,26 @@ impl FailureSite<'_> {
         let justified = exceeds(sum(Self::missed))
             && (path.is_touched(self.asked().before(away), self.at)
                 || exceeds(sum(Self::made_before))
-                || facts.slow_user(view).is_some());
+                || facts.slow_user(view).is_some()
+                || self.came_at_once(facts, path, view));
         if justified { Justification::Justified } else { Justification::Unjustified }
+    }
+
+    /// Returns whether more was produced within one round trip than the client takes at once. TCP may
+    /// deliver all of that in one moment: a late packet holds back the later ones.
+    fn came_at_once(&self, facts: &Facts<'_>, path: &Path<'_>, view: &View<'_>) -> bool {
+        let within = path.worst_latency(Time::ZERO, self.at) * 2;
+        let at_once = facts.guarantees().at_once;
+        let sources = facts.parts(view).map(|part| &facts.sources[part.source]);
+        let items = sources.flat_map(|source| &source.items[..source.produced_before(self.index)]);
+        let mut items: Vec<_> = items.map(|item| (item.at, item.bytes.len() as u64)).collect();
+        items.sort_unstable();
+        (0..items.len()).any(|first| {
+            let until = items[first].0 + within;
+            let together = items[first..].iter().take_while(|(at, _)| *at <= until);
+            let bytes = together.clone().map(|(_, bytes)| bytes).sum();
+            at_once.is_exceeded(together.count() as u64, bytes)
+        })
     }
 
     /// Returns the items and bytes of a view's stream that were produced but had not reached its

@@ -77,6 +77,7 @@ fn guarantees() -> Guarantees {
         answer_bytes: |_, _| 0,
         given: |_| Vec::new(),
         slow_users: None,
+        at_once: Retention::ALL,
         begins_anew: |_| false,
         work: WorkBounds {
             attempts: 5,

@@ -113,6 +113,23 @@ fn a_slow_user_without_flow_control_loses_a_forgotten_stream() {
 }
 
 #[test]
+fn what_exceeds_the_retention_is_lost_if_more_comes_than_the_client_takes_at_once() {
+    // A round trip takes 40 ms.
+    let failed = |takes, last| {
+        let items = |items| Retention { items: Some(items), ..Retention::ALL };
+        let run = history().guarantees(|guarantees| {
+            (guarantees.retention, guarantees.at_once) = (items(1), items(takes));
+        });
+        let run = run.opened("s1", 1, 0).produced("s1", 100, "a").delivered("s1", 120, "a");
+        let run = run.produced("s1", 200, "b").produced("s1", 220, "c").produced("s1", last, "d");
+        fails(run, 300)
+    };
+    judged(&failed(2, 240), Is::Justified);
+    judged(&failed(3, 240), Is::Unjustified);
+    judged(&failed(2, 241), Is::Unjustified);
+}
+
+#[test]
 fn giving_up_before_the_deadline_is_not_justified() {
     let scripted = |early: u64| fails(open().kills(5_000, 90_000), 5_000 + RECOVERY - early);
     judged(&scripted(A - 1), Is::Justified);

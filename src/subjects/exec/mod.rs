@@ -200,6 +200,7 @@ impl Subject for Exec {
             begins_anew: Guarantees::default().begins_anew,
             answer_bytes: operations::answer_bytes,
             slow_users: slow_users(&client, &server),
+            at_once: at_once(&client, &server),
             work: WorkBounds {
                 attempts: 15,
                 // A client of a host has one connection at a time. With the default pauses, a link that
@@ -275,6 +276,19 @@ fn slow_users(client: &ClientLimits, server: &ServerLimits) -> Option<SlowUsers>
     };
     let slow_users = SlowUsers { ahead, closed_retention: server.closed_retention };
     server.flow_window(client.flow_window()).is_none().then_some(slow_users)
+}
+
+/// What the log of a client takes at once. With flow control, the server sends no more than the log has
+/// room for.
+fn at_once(client: &ClientLimits, server: &ServerLimits) -> Retention {
+    if server.flow_window(client.flow_window()).is_some() {
+        return Retention::ALL;
+    }
+    Retention {
+        items: Some(client.log_events as u64),
+        piece: Some(operations::KEPT),
+        bytes: Some(client.log_bytes as u64),
+    }
 }
 
 /// The time for which a client can catch up with a closed process: as long as the session lives.
