@@ -190,7 +190,11 @@ impl Session {
         }
         for (id, process) in self.processes.iter().filter(|(_, process)| !process.closed()) {
             owed.cursors.insert(id.clone(), process.log.next());
-            owed.unread.insert(id.clone(), process.flow.map_or(0, |flow| flow.consumed + 1));
+            // A client does not catch up with a process that it has released.
+            let is_released = self.window.is_some() && process.flow.is_none();
+            if !is_released || defect!(ReleasedProcessesAreHeld) {
+                owed.unread.insert(id.clone(), process.flow.map_or(0, |flow| flow.consumed + 1));
+            }
         }
         if defect!(AttachSteals) {
             let lease = Lease::begin(now, self.limits.detached_lifetime);

@@ -527,5 +527,6 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("FullestFirst", "fullest-first", &["turns_are_fair"], "the server sends an event of the process with the most unsent events, instead of one of each process in turn", "derived"),
     defect("LeftoversNeedAClient", "leftovers-need-a-client", &["ends_as_it_wants"], "if no client is attached when a process closes, the server kills what the process left in the background", "derived"),
     defect("LiveEventEndsHold", "live-event-ends-hold", &["expect"], "the server holds earlier output for a resumed client only until it sends a new event of the process", "derived"),
+    defect("ReleasedProcessesAreHeld", "released-processes-are-held", &["expect"], "after a resume, the server holds a process for its client although the client has released it", "found by reading"),
     defect("ReleaseEndsWithConnection", "release-ends-with-connection", &["unfollowed_run_on"], "the server forgets with the connection that the client consumes nothing more of a process", "derived"),
 ];
