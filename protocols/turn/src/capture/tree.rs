@@ -177,6 +177,8 @@ impl Tree {
         if let Some(subagent) = self.subagents.get_mut(thread) {
             subagent.rest();
         }
+        // An item may name the thread only after this.
+        self.rootless.remove(thread);
         self.relate_thread(thread)
     }
 

@@ -108,6 +108,23 @@ fn an_idle_or_closed_thread_has_no_working_subagent() {
     assert_eq!(test.outcome(), "none");
 }
 
+/// An item names the thread only after its turn, which has no root, is over.
+#[test]
+fn a_thread_that_rests_before_it_is_named_has_no_working_subagent() {
+    for method in ["idle", "notLoaded", "systemError", "closed"] {
+        let mut test = CaptureTest::running();
+        test.turn_started("s", "v", "");
+        match method {
+            "closed" => test.notify("thread/closed", json!({ "threadId": "s" })),
+            status => test.thread_status("s", status),
+        }
+        test.item_completed("t", "u", &agents("c", "spawnAgent", &["s"]));
+        test.final_answer();
+        test.wait(250 * MS);
+        assert_eq!(test.outcome(), "Completed(Silence) at 250 ms", "{method}");
+    }
+}
+
 #[test]
 fn the_next_turn_of_a_thread_ends_the_one_before() {
     let mut test = CaptureTest::running();
