@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::actions::is_remembered;
-use super::facts::{UserOperation, text};
+use super::facts::{MS, UserOperation, text};
 use super::room::may_fill;
 use super::story::{Story, window};
 use crate::history::{Call, ConnIndex, EventKind, Time};
@@ -184,7 +184,61 @@ fn without_place(story: &Story<'_>) -> Vec<Violation> {
         (is_due && to > bound)
             .then(|| Violation::new("client_comes_back", subject, bound, &NO_PLACE, data))
     });
-    found.take(5).collect()
+    found.chain(joined_in_vain(story)).take(5).collect()
+}
+
+/// Detects a client that the host removed from the session, and that does not take part again although it is
+/// connected again, if its user did not see that it took part before: the host may confirm the join late,
+/// although the place is lost. The window watched the session all the time, and joins it only at its start.
+fn joined_in_vain(story: &Story<'_>) -> Vec<Violation> {
+    let removals = judged(story.cx).filter_map(|event| match &event.what {
+        EventKind::Milestone { name: "toolcall.host.deactivated", fields }
+            if text(fields, "session") == SESSION =>
+        {
+            Some((event.at, text(fields, "client")))
+        }
+        _ => None,
+    });
+    let found = removals.filter_map(|(removed, client)| {
+        let (host, before) = (window(client), removed.before(MS));
+        let mut own = story.attached.iter().filter(|attached| attached.client == client);
+        let back = own.find(|attached| attached.at > removed && !attached.is_second())?;
+        let opened = story.cx.history.conns.get(back.conn)?.opened;
+        // After the answer to the handshake, the client sends its tokens, its first join and its second one.
+        let (since, bound) = (back.at, back.at + story.moment() * 3);
+        // A session that was created again is another one, and a new window joins by itself.
+        let is_due = bound < story.until
+            && back.is_live(bound)
+            && story.is_newest(client, bound)
+            && story.is_calm(host, opened, bound)
+            && story.watches(host, SESSION, before, bound)
+            && story.existence.throughout(SESSION, before, bound).is_some()
+            && !story.begins_of(host).any(|at| at >= before && at <= bound)
+            && wants_its_place(story, host)
+            && !asks_for_the_session(story, host);
+        if is_due {
+            story.cx.judges("client_comes_back");
+        }
+        let mut parts = story.parts.iter().filter(|part| part.host == host);
+        let sees_it = parts.any(|part| part.from <= bound && part.to >= removed);
+        let subject = About::Host(host.into());
+        let data = fields! { since };
+        (is_due && !sees_it)
+            .then(|| Violation::new("client_comes_back", subject, bound, &NO_PLACE, data))
+    });
+    found.collect()
+}
+
+/// Returns whether the user of a host asks for the session, or stops watching it, beside the start of its
+/// window. A join that the client refuses itself, because too much is unanswered, leaves it without a place.
+fn asks_for_the_session(story: &Story<'_>, host: &str) -> bool {
+    let mut own = story.asked.values().filter(|asked| asked.host == host);
+    own.any(|asked| match asked.verb() {
+        "watch" | "watch-twice" => asked.field("chat") == Some(SESSION),
+        "unwatch" => asked.field("channel") == Some(SESSION),
+        "new-session" => true,
+        _ => false,
+    })
 }
 
 /// Returns whether the user of a host wants its client to take part in the session whenever it sees that the

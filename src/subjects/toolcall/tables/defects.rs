@@ -261,7 +261,7 @@ pub const DEFECTS: &[DefectDoc] = &[
         "a token that arrives late over an older connection replaces a newer one", "a random schedule"),
     defect("RefusedMakesRoom", "refused-makes-room", &["limits_hold"],
         "a refused subscription frees the place of a channel for which another one is open", "a random schedule"),
-    defect("ConfirmedJoinsAreBelieved", "confirmed-joins-are-believed", &["expect"],
+    defect("ConfirmedJoinsAreBelieved", "confirmed-joins-are-believed", &["client_comes_back", "expect"],
         "a client that lost its place while its join was unanswered does not join again after the late confirmation", "derived"),
     defect("RefusedJoinsStay", "refused-joins-stay", &["expect"],
         "a client whose join was refused joins the session later, although its user knows of the refusal", "found by reading"),

@@ -209,3 +209,37 @@ fn a_client_that_is_back_takes_part_again() {
     small.plan.limits.set("host.active-clients", LimitValue::Count(1));
     assert_eq!(late(small), 0);
 }
+
+/// The connection of a client ends after its join, before its user sees that it takes part. The host removes
+/// it, and confirms the join when the client is back.
+#[test]
+fn a_client_that_joined_in_vain_joins_again() {
+    let run = |joined: Option<u64>| {
+        let run = accepted(history().conn(1, 10, Some(2_000)), 20, "1");
+        let run = saw(run, 30, "client", "s1", "state received");
+        let fields = [("session", "s1"), ("client", "client")];
+        let run = milestone(run, 3_000, "server", "toolcall.host.deactivated", &fields);
+        let run = accepted(run.conn(2, 3_900, None), 4_000, "2");
+        joined.into_iter().fold(run, |run, ms| saw(run, ms, "client", "s1", "joined"))
+    };
+    let bound = 4_000 + 3 * MOMENT;
+    holds(&run(Some(bound)), client_comes_back);
+    assert_eq!(
+        violations(&run(Some(bound + 1)), client_comes_back),
+        [
+            "client: it did not take part in the session by 5.860 s, although it was connected again since 4.000 s"
+        ]
+    );
+    let late = |run: ScriptedRun| violations(&run, client_comes_back).len();
+    assert_eq!(late(run(None)), 1);
+    assert_eq!(late(run(None).kills(4_500, 4_600)), 0);
+    assert_eq!(late(run(None).kills(2_000, 3_800)), 1, "the new connection had no fault");
+    assert_eq!(late(saw(run(None), 5_000, "client", "s1", "unsubscribed")), 0);
+    let asks =
+        |verb, fields: &str| late(run(None).asked_as(2, 1_000, Class::Durable, verb, fields));
+    assert_eq!(asks("leave", "{}"), 0);
+    assert_eq!(asks("watch", r#"{"chat":"s1"}"#), 0);
+    assert_eq!(asks("watch", r#"{"chat":"c2"}"#), 1);
+    assert_eq!(asks("unwatch", r#"{"channel":"s1"}"#), 0);
+    assert_eq!(asks("unwatch", r#"{"channel":"c1"}"#), 1);
+}
