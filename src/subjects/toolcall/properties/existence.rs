@@ -165,7 +165,9 @@ impl<'a> Existence<'a> {
     }
 
     fn is_in_this_chat(&self, chat: &str, times: Option<&Vec<Time>>, by: Time) -> bool {
-        let since = self.throughout(chat, by, by).unwrap_or(Time::ZERO);
+        // A chat may be removed and created again within a millisecond. Then the turns of both count.
+        let spans = self.spans(chat).filter(|span| span.from <= by && span.to >= by);
+        let since = spans.map(|span| span.from).min().unwrap_or(Time::ZERO);
         times.into_iter().flatten().any(|at| (since..=by).contains(at))
     }
 

@@ -109,6 +109,7 @@ fn a_turn_is_complete_only_if_its_agent_played_it_in_this_chat() {
     assert_eq!(has(first(), 1_500, &complete).len(), 1, "not yet");
     assert_eq!(has(played(made_again(), 6_000), 3_000, &complete), Vec::<String>::new());
     assert_eq!(has(made_again(), 5_000, &complete).len(), 1, "the turn of the earlier chat");
+    assert_eq!(has(made_again(), 4_000, &complete), Vec::<String>::new(), "which still exists");
 }
 
 #[test]
