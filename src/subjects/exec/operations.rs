@@ -442,7 +442,7 @@ pub(super) fn retained(server: &ServerLimits) -> Retention {
 }
 
 /// The most bytes of a written line without a declared length.
-const LONGEST_LINE: u64 = 40;
+pub(super) const LONGEST_LINE: u64 = 40;
 
 /// Returns the number of bytes of all answers to an operation that reads output. Each answer to a
 /// pipeline contains the first chunk of what the process prints, or echoes. The answers to `read-all`

@@ -1,7 +1,8 @@
 //! A network that records the news that a client gets of the threads of others.
 //!
-//! A client owns a thread that one of its requests names, or an answer to it. The app-server of the world gives the
-//! threads of commands names that no subagent has. So nothing is recorded unless news reach a wrong client.
+//! A client owns a thread that one of its requests names, or an answer to it. It owns the subagents of the turn that
+//! an answer names, or that starts on a thread that is no subagent's. The app-server of the world gives the threads of
+//! subagents names that begin with those of their turns. A property knows the owner of each turn, and judges.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -14,10 +15,12 @@ use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::notes::Heard;
+use super::subagents::turn_of;
 use crate::env::Env;
 use crate::history::{Call, Stream};
 use crate::net::{self, BoxFuture, Connect, Endpoint, Listener, Net, Network};
 use crate::subject::{HostContext, Recorder};
+use reknit_turn::wire::method;
 
 /// Returns the environment of the client of a command, whose connections are recorded.
 pub(super) fn recorded(host: &HostContext, call: Call) -> Env {
@@ -99,7 +102,7 @@ impl AsyncWrite for Connection {
 /// The lines of a connection, in both directions.
 #[derive(Default)]
 struct Lines {
-    /// The threads that the client owns.
+    /// The threads and turns that the client owns.
     own: BTreeSet<String>,
     /// The other threads of which it got news.
     heard: BTreeSet<String>,
@@ -121,10 +124,14 @@ impl Lines {
         let mut news = Vec::new();
         for line in complete(&mut self.got, bytes) {
             if line["method"].is_null() {
-                let answered = &line["result"]["thread"]["id"];
-                self.own.extend(answered.as_str().map(str::to_owned));
-            } else if let Some(thread) = of_a_command(&line["params"])
-                && !self.own.contains(thread)
+                let answered =
+                    [&line["result"]["thread"], &line["result"]["turn"]].map(|it| &it["id"]);
+                self.own.extend(answered.into_iter().filter_map(Value::as_str).map(str::to_owned));
+                continue;
+            }
+            self.own.extend(starts(&line));
+            if let Some(thread) = of_a_command(&line["params"])
+                && !self.own.contains(turn_of(thread).unwrap_or(thread))
                 && self.heard.insert(thread.to_owned())
             {
                 news.push(thread.to_owned());
@@ -134,12 +141,21 @@ impl Lines {
     }
 }
 
-/// Returns the thread of news, if it is that of a command, and not that of a review or a stranger. A broker cannot
-/// read the scope of news whose turn is no text, so these may go to any client.
+/// Returns the turn that starts, if its thread is not that of a subagent.
+fn starts(line: &Value) -> Option<String> {
+    let params = &line["params"];
+    let is_main = line["method"] == method::TURN_STARTED
+        && params["threadId"].as_str().is_some_and(|thread| turn_of(thread).is_none());
+    params["turn"]["id"].as_str().filter(|_| is_main).map(str::to_owned)
+}
+
+/// Returns the thread of news, if it is that of a command or a subagent, and not that of a review or a stranger. A
+/// broker cannot read the scope of news whose turn is no text, so these may go to any client.
 fn of_a_command(params: &Value) -> Option<&str> {
     let turn = &params["turnId"];
     let thread = params["threadId"].as_str().filter(|_| turn.is_null() || turn.is_string())?;
-    (thread.starts_with("thread-") && !thread.ends_with("-stranger")).then_some(thread)
+    let is_of_a_command = thread.starts_with("thread-") && !thread.ends_with("-stranger");
+    (is_of_a_command || turn_of(thread).is_some()).then_some(thread)
 }
 
 /// Takes bytes, and returns the lines that they complete and that are JSON.
@@ -179,9 +195,30 @@ mod tests {
         assert_eq!(news(&mut lines, "thread-a-1", Value::Null), [""; 0]);
         assert_eq!(news(&mut lines, "thread-a-2", json!("turn-1")), [""; 0]);
         assert_eq!(news(&mut lines, "thread-a-3-stranger", Value::Null), [""; 0]);
-        assert_eq!(news(&mut lines, "turn-a-3-agent-1", Value::Null), [""; 0]);
         assert_eq!(news(&mut lines, "thread-a-3", json!(7)), [""; 0]);
         assert_eq!(news(&mut lines, "thread-a-3", json!("turn-1")), ["thread-a-3"]);
         assert_eq!(news(&mut lines, "thread-a-3", Value::Null), [""; 0]);
+    }
+
+    #[test]
+    fn a_client_owns_the_subagents_of_its_turn() {
+        let news = |before: &[Value]| {
+            let mut lines = Lines::default();
+            for line in before {
+                assert_eq!(lines.gets(format!("{line}\n").as_bytes()), [""; 0]);
+            }
+            lines
+                .gets(b"{\"method\":\"x\",\"params\":{\"threadId\":\"turn-a-4-agent-1-helper\"}}\n")
+        };
+        let foreign = ["turn-a-4-agent-1-helper"];
+        let answer = |turn: &str| json!({ "id": 3, "result": { "turn": { "id": turn } } });
+        let begins = |thread: &str| {
+            let params = json!({ "threadId": thread, "turn": { "id": "turn-a-4" } });
+            json!({ "method": "turn/started", "params": params })
+        };
+        assert_eq!(news(&[]), foreign);
+        assert_eq!(news(&[answer("turn-a-3")]), foreign);
+        assert_eq!(news(&[answer("turn-a-4")]), [""; 0]);
+        assert_eq!(news(&[begins("review-a-2")]), [""; 0]);
     }
 }

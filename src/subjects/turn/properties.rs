@@ -102,7 +102,7 @@ story_properties! {
     "one_client_works" as works::one_client_works, works::ONE_CLIENT_WORKS:
         "one client of a broker works at a time";
     "news_stay_private" as works::news_stay_private, works::NEWS_STAY_PRIVATE:
-        "the news of a command's thread reach the client of no other command";
+        "the news of a command's thread, and of its subagents, reach the client of no other command";
     "start_is_prompt" as starts::start_is_prompt, starts::START_IS_PROMPT:
         "the turn of a command starts soon if no other command is at work";
     "threads_are_free" as works::threads_are_free, works::THREADS_ARE_FREE:
@@ -130,7 +130,7 @@ story_properties! {
     "job_waits_are_true" as jobs::job_waits_are_true, jobs::JOB_WAITS_ARE_TRUE:
         "a user who waits for a job sees it when it is over, or when the wait is";
     "old_jobs_are_pruned" as jobs::old_jobs_are_pruned, jobs::OLD_JOBS_ARE_PRUNED:
-        "no more jobs that are over keep their records than the limit says";
+        "as many jobs that are over keep their records as the limit says, and these are the newest";
     "log_is_complete" as logs::log_is_complete, logs::LOG_IS_COMPLETE:
         "the log of a completed job has a line for each item of its turn";
     "job_is_undisturbed" as jobs::job_is_undisturbed, jobs::JOB_IS_UNDISTURBED:

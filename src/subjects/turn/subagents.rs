@@ -26,6 +26,12 @@ impl Worker {
     }
 }
 
+/// Returns the turn for which the subagent with this thread works.
+pub(super) fn turn_of(thread: &str) -> Option<&str> {
+    let (turn, _) = thread.split_once("-agent-")?;
+    turn.starts_with("turn-").then_some(turn)
+}
+
 impl Played {
     pub(super) fn start_subagent(&mut self, n: u64) -> Worker {
         let thread = format!("{}-agent-{n}", self.turn);

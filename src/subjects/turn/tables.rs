@@ -249,6 +249,8 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("SubagentErrorsEndTheTurn", "subagent-errors-end-the-turn", &["expect"], "an error of a subagent counts as one of the turn", "derived from facts, 6"),
     defect("UnreadableNewsGoAnywhere", "unreadable-news-go-anywhere", &["expect"], "a notification that cannot be read goes to the client that works now, not to the owner of its turn", "derived from facts, 25"),
     defect("AbandonedNewsAreShared", "abandoned-news-are-shared", &["news_stay_private"], "the news of a turn whose client has gone reach the client that works now", "derived from facts, 25"),
+    defect("SentBytesStayCounted", "sent-bytes-stay-counted", &["expect"], "the broker cuts off a client that has got more than may wait for it", "derived"),
+    defect("UnclaimedNewsAreShared", "unclaimed-news-are-shared", &["news_stay_private"], "the news of a thread that several turns can own reach the client that works now", "derived from facts, 25"),
     defect("GarbledLinesTakeTheAnswerBack", "garbled-lines-take-the-answer-back", &["failure_is_true"], "a turn fails whose app-server ends after the final answer and an unreadable line", "derived from facts, 37"),
     defect("StartsBesideAnExpiredTurn", "starts-beside-an-expired-turn", &["expect"], "a turn starts on the thread of one that the broker has interrupted because its time is over, and that still runs", "a walk through the code"),
     defect("LeftThreadsAreAwaited", "left-threads-are-awaited", &["busy_is_true"], "a client asks a busy broker for its turn without end if the broker does not remove its thread", "derived from facts, 36"),
@@ -257,7 +259,7 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("GivenUpTurnsStayOver", "given-up-turns-stay-over", &["abandoned_is_interrupted"], "a turn that the broker has given up counts as over, although the late answer to its start names it", "derived from facts, 24"),
     defect("LittleMayWaitForever", "little-may-wait-forever", &["expect"], "a connection whose peer reads nothing stays open as long as little waits to be written", "derived"),
     defect("EndsBeforeTheNameAreLost", "ends-before-the-name-are-lost", &["failure_is_true"], "a subagent whose turn ends before an item names its thread counts as at work", "derived"),
-    defect("RefusedBrokersRemoveTheSocket", "refused-brokers-remove-the-socket", &["expect"], "a broker that finds another one at work removes the socket of that one", "derived"),
+    defect("RefusedBrokersRemoveTheSocket", "refused-brokers-remove-the-socket", &["fallback_is_needed", "expect"], "a broker that finds another one at work removes the socket of that one", "derived"),
 ];
 
 /// The ledger.

@@ -76,6 +76,11 @@ impl Waiting {
         }
     }
 
+    /// Whether the request reads this process.
+    fn reads(&self, of: &ProcessId) -> bool {
+        matches!(self, Self::Read { process, .. } if process == of)
+    }
+
     /// Returns the process that the request writes to, if it is a write.
     pub(super) fn writes_to(&self) -> Option<&ProcessId> {
         match self {
@@ -199,7 +204,11 @@ impl ConnectionTask {
         if write.as_ref().is_some_and(|write| write.is_empty() || write.len() > LONGEST_ID) {
             return Err(RequestError::Params(format!("a writeId has 1 to {LONGEST_ID} bytes")));
         }
-        if !self.write_waits(&process)
+        // The bug: a write waits behind a read of its process that waits.
+        let waits = self.write_waits(&process)
+            || defect!(WritesWaitForReads)
+                && self.waiting.iter().any(|(_, waiting)| waiting.reads(&process));
+        if !waits
             && let Some(status) =
                 kept.core().write(self.conn, &process, write.as_deref(), &bytes, Instant::now())?
         {

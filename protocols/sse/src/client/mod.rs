@@ -87,6 +87,7 @@
 //! | `FirstPieceIsTheRefusal` | the first piece of a refusal counts as the whole of it |
 //! | `UnansweredStartsDidNotRun` | a start that has no answer in time counts as one that did not run |
 //! | `ToldAgesHaveNoOwner` | a start that tells its age again does not say whose stream it opens |
+//! | `RefusedStartsAge` | a start that a full server refused counts as one that may have run |
 
 use reknit_seams::Env;
 use reknit_seams::net::Endpoint;

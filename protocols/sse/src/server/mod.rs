@@ -60,6 +60,7 @@
 //! | – | `SessionCommandOutlivesStream` | a command of a session does not end with its stream |
 //! | – | `DeletedSessionRunsOn` | the command of a deleted session runs on |
 //! | – | `LostStreamFreesTheSession` | a session runs another command while one whose stream is lost has not ended |
+//! | – | `InterruptedIsIdle` | a session runs another command while one that was asked to end has not ended |
 //! | – | `SplitsCharacters` | a long line is split inside a character |
 //! | – | `ParameterBeforeHeader` | the position in the address counts more than the last event that arrived |
 //! | – | `CursorFreesNothing` | a command goes on waiting for a client that returns with all events |

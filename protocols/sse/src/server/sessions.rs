@@ -94,8 +94,11 @@ impl Sessions {
         let newest = self.all.get(id)?.newest.clone()?;
         let runs = {
             let command = newest.command();
+            // The bug: a command that was asked to end counts as over.
+            let is_over = command.interrupted() && defect!(InterruptedIsIdle);
             // The bug: a command whose stream is lost counts as over.
-            command.runs() && (command.has_stream() || !defect!(LostStreamFreesTheSession))
+            let is_lost = !command.has_stream() && defect!(LostStreamFreesTheSession);
+            command.runs() && !is_over && !is_lost
         };
         runs.then_some(newest)
     }

@@ -54,6 +54,8 @@ impl JobStore {
         over.sort();
         // The bug: one job more than the limit is kept.
         let kept = self.limits.kept + usize::from(defect!(KeepsOneJobMore));
+        // The bug: one job less than the limit is kept.
+        let kept = kept.saturating_sub(usize::from(defect!(KeepsOneJobLess)));
         over.truncate(over.len().saturating_sub(kept));
         for (_, id) in over {
             // The record first: files without a record are leftovers for a later prune.

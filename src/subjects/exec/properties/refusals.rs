@@ -20,6 +20,7 @@ use crate::schedule::{Fault, Pipe, faults};
 use crate::subjects::exec::answers::ExecFailure;
 use crate::subjects::exec::files::{TARGET, path, target};
 use crate::subjects::exec::limits::{LIMITS, client_limits, server_limits};
+use crate::subjects::exec::operations::LONGEST_LINE;
 use crate::subjects::exec::web;
 use crate::subjects::judging::{has_puppet, host, judged};
 use crate::world::process::{Setup, TABLE};
@@ -35,6 +36,7 @@ kinds! {
     STILL_KEPT = "still-kept": "{subject:}the read was refused ({answer}), although {process} ended only at {ended} and is kept for longer {moment}";
     NOT_STARTED = "not-started": "{subject:}the start was refused ({answer}), although the process can be started and no limit was reached {moment}";
     WAS_READ = "was-read": "{subject:}the write was refused ({answer}), although the process read its line {moment}";
+    HAD_ROOM = "had-room": "{subject:}the write was refused ({answer}), although all that its user has written to processes of this name has room in one input {moment}";
     FILE_REFUSED = "file-refused": "{subject:}it was refused ({answer}), although nothing prevents it and no limit was reached {moment}";
     OTHER_CODE = "other-code": "{subject:}it was refused with the code {code} ({answer}), but this refusal has the code {wanted} {moment}";
     FILE_IS_THERE = "file-is-there": "{subject:}it was refused ({answer}), although the file was written at {written} and never removed {moment}";
@@ -124,6 +126,11 @@ pub(super) fn refusals_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
                     let data = data.with("answer", Some(answer));
                     Violation::new("refusals_are_true", *call, event.at, kind, data)
                 };
+                if is_for_lack_of_room(refusal) && truth.needs_no_wait(&limits, asked) {
+                    cx.judges("refusals_are_true");
+                    found.push(violation(&HAD_ROOM, ViolationFields::default()));
+                    continue;
+                }
                 let is_judged_elsewhere = ExecFailure::is_taken(answer)
                     || matches!(refusal.0, Failure::Gap { .. } | Failure::Unanswered);
                 let is_not_kept =
@@ -370,6 +377,22 @@ impl<'a> Truth<'a> {
             other.host == asked.host && !std::ptr::eq(*other, asked) && !is_over(call, other)
         });
         others.map(|(_, other)| other.requests()).sum()
+    }
+
+    /// Returns whether a call is a write that the server can answer at once, however many requests wait. A write waits
+    /// only for room for its bytes or its id, or behind another write that waits. So none waits if all writes to the
+    /// processes of this name fit together, as if nothing had been read and no id forgotten. A byte stream writes in
+    /// pieces, whose number the schedule does not say.
+    fn needs_no_wait(&self, limits: &ServerLimits, write: &UserOperation<'_>) -> bool {
+        let asked = self.targets.asked.values();
+        let own = || asked.clone().filter(|other| other.is_about_the_process_of(write));
+        let has_streams = own().any(|other| other.verb() == "write-stream");
+        let writes = || own().filter(|other| other.verb() == "write");
+        let bytes = writes().map(|other| other.bytes() + LONGEST_LINE as usize);
+        write.verb() == "write"
+            && !has_streams
+            && bytes.sum::<usize>() <= limits.stdin_bytes
+            && writes().count() <= limits.write_ids
     }
 
     /// Returns whether the process of a call may have printed more than its client keeps. A long line is
@@ -663,5 +686,23 @@ mod tests {
         assert_eq!(found("http", 1_999, failed), 1);
         assert_eq!(found("write", 1_999, Answer::GivenUp), 0, "it may still wait");
         assert_eq!(found("read-blocks", 1_999, done()), 0, "it sends several requests");
+    }
+
+    #[test]
+    fn a_write_that_has_room_is_not_refused() {
+        let found = |stdin_bytes, verb: &str| {
+            let write = call("write", r#"{"process":"p1","bytes":"100B"}"#);
+            let fields = r#"{"process":"p1"}"#;
+            let mut run = write.asked_as(3, 1_500, Class::InFlight, verb, fields);
+            let limits = &mut run.plan.limits;
+            limits.set("server.waiting-requests", LimitValue::Count(1));
+            limits.set("server.stdin-bytes", LimitValue::Bytes(stdin_bytes));
+            let run = refused(run, 2_100, says("too many requests that wait"));
+            violations(&run, refusals_are_true).len()
+        };
+        assert_eq!([found(140, "read"), found(139, "read")], [1, 0]);
+        // The other write may wait.
+        assert_eq!([found(180, "write"), found(179, "write")], [1, 0]);
+        assert_eq!(found(300_000, "write-stream"), 0);
     }
 }

@@ -529,4 +529,5 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("LiveEventEndsHold", "live-event-ends-hold", &["expect"], "the server holds earlier output for a resumed client only until it sends a new event of the process", "derived"),
     defect("ReleasedProcessesAreHeld", "released-processes-are-held", &["expect"], "after a resume, the server holds a process for its client although the client has released it", "found by reading"),
     defect("ReleaseEndsWithConnection", "release-ends-with-connection", &["unfollowed_run_on"], "the server forgets with the connection that the client consumes nothing more of a process", "derived"),
+    defect("WritesWaitForReads", "writes-wait-for-reads", &["refusals_are_true"], "a write waits behind a read of its process that waits", "derived"),
 ];

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use super::asked::{is_crowded, process};
-use crate::history::{Answer, Time};
+use crate::history::{Answer, ConnIndex, EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Violation, ViolationFields, ViolationKind};
-use crate::subjects::judging::has_puppet;
+use crate::schedule::MilestoneValue;
+use crate::subjects::judging::{has_puppet, judged};
 use crate::subjects::sse::notes::{SeenRefusal, SseFailure, SseNote};
 use crate::subjects::sse::operations::SseOperation;
 use crate::subjects::sse::story::{Question, Story};
@@ -24,6 +25,8 @@ kinds! {
     RUNS_NOTHING = "runs-nothing": "{subject:}the server accepted to interrupt the shell session, but its last process had ended at {ended} {moment}";
     IS_BACKGROUND = "is-background": "{subject:}the server refused the logs of a command as one in the foreground, but it runs in the background {moment}";
     NEW_START = "new-start": "{subject:}the server refused a start that it had not seen before, although it ran on since {asked} {moment}";
+    DID_NOT_RUN = "did-not-run": "{subject:}the server did not know the command of a start, but each attempt before had no connection or found a full server {moment}";
+    AGE = "age": "{subject:}the server asked for the age of a start, but each attempt before had no connection or found a full server {moment}";
     UNEXPECTED = "unexpected": "{subject:}the server refused the request: {why} {moment}";
 }
 
@@ -35,7 +38,7 @@ pub(super) fn refusals_are_true(story: &Story<'_>) -> Vec<Violation> {
         return Vec::new();
     }
     let of_questions = story.questions.iter().filter_map(|question| untrue(story, question));
-    of_questions.chain(refused_streams(story)).collect()
+    of_questions.chain(refused_streams(story)).chain(asked_ages(story)).collect()
 }
 
 /// Returns the streams that failed because of a refusal for which there is no reason: also because of a later
@@ -155,7 +158,11 @@ fn untrue(story: &Story<'_>, question: &Question<'_>) -> Option<Violation> {
             let from = asked.before(story.client.open_timeout);
             let begun = story.server_starts.iter().any(|start| (from..=at).contains(start));
             let is_untrue = story.server_lived(asked, at) && !begun;
-            is_untrue.then(|| violation(&NEW_START, fields! { asked })).flatten()
+            if is_untrue {
+                return violation(&NEW_START, fields! { asked });
+            }
+            let is_new = !has_puppet(story.cx) && found_no_room(story, question.host, asked, at);
+            is_new.then(|| violation(&DID_NOT_RUN, fields! {})).flatten()
         }
         SseOperation::Run { .. } | SseOperation::Follow { .. } => {
             let failure = answer.refusal::<SseFailure>()?;
@@ -252,6 +259,48 @@ fn is_refused_start(story: &Story<'_>, question: &Question<'_>, at: Time, answer
     answer.refusal::<SseFailure>().is_some_and(is_unknown)
         || *answer == Answer::GivenUp
             && failed.any(|(_, note)| matches!(note, SseNote::Failed(why) if is_unknown(why)))
+}
+
+/// Whether each attempt of the followers of a host in a span had no connection, or brought the whole refusal of a server
+/// without room. Then none of their starts from this span can have run, and their clients know that: to each server,
+/// such a start is new, also after a restart. A refusal whose end is lost is another loss, and so is an attempt without
+/// an answer. A client has no name in its losses, so those of all followers of its host count.
+fn found_no_room(story: &Story<'_>, on: &str, from: Time, until: Time) -> bool {
+    let own = story.losses.iter().filter(|(_, host, _)| *host == on);
+    let mut losses = own.filter(|(lost, ..)| (from..=until).contains(lost)).peekable();
+    let has_one = losses.peek().is_some(); // a puppet has none
+    has_one && losses.all(|(.., why)| *why == UNCONNECTED || why.starts_with(FULL))
+}
+
+/// The loss of an attempt that had no connection.
+const UNCONNECTED: &str = "no connection";
+
+/// The begin of the loss of an attempt that a full server refused.
+const FULL: &str = "refused: 503 SERVICE_UNAVAILABLE";
+
+/// Returns the questions for the age of a start to a host none of whose starts can have run: only a start that may have
+/// run has an age. A loss comes before the next attempt, and a host that died has lost its followers with their starts.
+fn asked_ages(story: &Story<'_>) -> impl Iterator<Item = Violation> {
+    let has_puppet = has_puppet(story.cx);
+    if !has_puppet {
+        // The server would have asked at least then.
+        for (on, attempts) in &story.attempts {
+            let new = attempts.iter().filter(|at| found_no_room(story, on, Time::ZERO, **at));
+            new.for_each(|_| story.cx.judges("refusals_are_true"));
+        }
+    }
+    let asked = judged(story.cx).filter(move |_| !has_puppet).filter_map(move |event| {
+        let EventKind::Milestone { name: "sse.server.refused", fields } = &event.what else {
+            return None;
+        };
+        let asks = MilestoneValue::text(fields, "code") == Some("START_TOO_EARLY");
+        let conn = ConnIndex::from_fields(fields).filter(|_| asks)?;
+        // Only a follower repeats a start.
+        let conn = story.cx.history.conns.get(conn.0).filter(|conn| !conn.is_labelled())?;
+        Some((event.at, conn.client.as_str()))
+    });
+    let unasked = asked.filter(move |(at, on)| found_no_room(story, on, Time::ZERO, *at));
+    unasked.map(|(at, on)| Violation::new("refusals_are_true", on, at, &AGE, fields! {}))
 }
 
 /// Returns the refusal of a wrong request, if the run determines it.

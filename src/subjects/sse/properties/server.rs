@@ -8,7 +8,7 @@ use crate::process::{KILL, TERMINATE};
 use crate::property::Violation;
 use crate::property::violation::{fields, kinds};
 use crate::schedule::units::WrittenDuration;
-use crate::subjects::judging::has_puppet;
+use crate::subjects::judging::{has_puppet, judged};
 use crate::subjects::sse::notes::SseFailure;
 use crate::subjects::sse::operations::SseOperation;
 use crate::subjects::sse::story::{Process, Question, Story, Wrong};
@@ -26,6 +26,7 @@ kinds! {
     pub(super) CONFLICT_IS_TRUE;
     ALONE = "alone": "{subject:}{on} was refused because of another stream, but there was none since {since} {moment}";
     FATAL = "fatal": "{subject:}{on} gave up at the first refusal because of another stream {moment}";
+    OWN = "own": "{subject:}the server refused a stream to {on} because of another one, but no other reader asked for the command {moment}";
 }
 
 kinds! {
@@ -119,7 +120,7 @@ fn conflicts<'s>(
 pub(super) const BUFFERS: u64 = 400 << 10;
 
 pub(super) fn conflict_is_true(story: &Story<'_>) -> Vec<Violation> {
-    let mut found = Vec::new();
+    let mut found = refused_alone(story);
     for (at, on, of, failure) in conflicts(story) {
         story.cx.judges("conflict_is_true");
         let violation = |kind, data| Violation::new("conflict_is_true", of, at, kind, data);
@@ -145,6 +146,60 @@ pub(super) fn conflict_is_true(story: &Story<'_>) -> Vec<Violation> {
         }
     }
     found
+}
+
+/// Returns the refusals of followers because of another stream whose command no other reader ever asked for. Then the
+/// other stream is an earlier one of the same follower, which replaces it at once, whether it is dead or not. So no
+/// fault excuses this. A follower has one name for all its attempts, and the server refuses a late attempt that has an
+/// older number for another reason.
+fn refused_alone(story: &Story<'_>) -> Vec<Violation> {
+    // A puppet may ask for any command, and an execd knows no owners.
+    if !story.cx.plan.puppets.is_empty() || is_execd(&story.cx.plan.defects) {
+        return Vec::new();
+    }
+    for (on, attempts) in &story.attempts {
+        if attempts.len() > 1 && reads_its_command_alone(story, on).is_some() {
+            story.cx.judges("conflict_is_true");
+        }
+    }
+    let refused = judged(story.cx).filter_map(|event| {
+        let EventKind::Milestone { name: "sse.server.refused-active", fields } = &event.what else {
+            return None;
+        };
+        let conn = story.cx.history.conns.get(ConnIndex::from_fields(fields)?.0)?;
+        let on = conn.client.as_str();
+        let record = reads_its_command_alone(story, on).filter(|_| !conn.is_labelled())?;
+        Some(Violation::new("conflict_is_true", record, event.at, &OWN, fields! { on }))
+    });
+    refused.collect()
+}
+
+/// Returns the command of the only follower that a host ever had, if nobody else ever asked for a stream of it.
+fn reads_its_command_alone<'s>(story: &'s Story<'_>, on: &str) -> Option<&'s str> {
+    let own = story.only_follower(on, Time::from(story.cx.plan.horizon))?;
+    // Two commands with different records may have one id, if a user chose it.
+    let chooses = |question: &Question<'_>| match &question.operation {
+        SseOperation::Run { id, .. } => id.is_some(),
+        SseOperation::Follow { command, .. }
+        | SseOperation::Ask { command, .. }
+        | SseOperation::Wrong { command, .. }
+        | SseOperation::Listen { command, .. }
+        | SseOperation::Stick { command, .. } => command.id.is_some(),
+        _ => false,
+    };
+    let may_read = |question: &Question<'_>| {
+        let opens_none = matches!(
+            question.operation,
+            SseOperation::Leave(_)
+                | SseOperation::Interrupt(_)
+                | SseOperation::Status(_)
+                | SseOperation::Logs { .. }
+        );
+        question.call != own.call && question.record == own.record && !opens_none
+    };
+    let mut all = story.questions.iter();
+    let is_alone = !all.any(|question| chooses(question) || may_read(question));
+    is_alone.then_some(own.record.as_str())
 }
 
 /// Returns how many bytes a command had printed at a time.

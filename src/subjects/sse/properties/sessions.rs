@@ -38,14 +38,19 @@ pub(super) fn sessions_run_one(story: &Story<'_>) -> Vec<Violation> {
         |question: &&Question<'_>| matches!(question.operation, SseOperation::Session { .. });
     let beside = story.questions.iter().filter(runs).filter_map(|question| {
         let at = launched(story, question)?;
+        let goes_on = |other: &Question<'_>| ended(story, other).is_none_or(|ended| ended > at);
+        // A request may be long on its way, so the launches say which command was first, not the calls. Of two launches
+        // in the same millisecond, the first command may have ended before the second one began. Two calls may have one
+        // record, and so one launch, after a user has lost its count.
         let is_first = |other: &&Question<'_>| {
-            let began = launched(story, other).is_some_and(|other| other <= at);
-            other.call < question.call && began
+            let began = launched(story, other);
+            let is_other = other.record != question.record;
+            let at_once = || other.call < question.call && is_other && goes_on(question);
+            began.is_some_and(|began| began < at || began == at && at_once())
         };
         let before = others(story, question).filter(is_first);
         let mut before = before.inspect(|_| story.cx.judges(name));
-        let goes_on = |other: &&Question<'_>| ended(story, other).is_none_or(|ended| ended > at);
-        let other = before.find(goes_on)?.record.clone();
+        let other = before.find(|other| goes_on(other))?.record.clone();
         Some(Violation::new(name, question.record.as_str(), at, &BESIDE, fields! { other }))
     });
     let alone = story.questions.iter().filter_map(|question| {

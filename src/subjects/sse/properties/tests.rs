@@ -500,3 +500,53 @@ fn a_refusal_that_ends_a_follower_has_a_name() {
     breaks(&single(""), judged, "the server refused the request");
     holds(&single("COMMAND_NOT_FOUND"), judged);
 }
+
+#[test]
+fn a_start_that_found_no_room_is_new_to_each_server() {
+    let judged = refusals::refusals_are_true;
+    let asked = || history().asked_as(1, 100, Class::Durable, "run", r#"{"process":"p1"}"#);
+    let lost = |run: ScriptedRun, ms, why: &str| {
+        let fields = [("why", MilestoneValue::Text(why.to_owned()))];
+        run.user(ms, EventKind::Milestone { name: "sse.client.lost", fields: fields.into() })
+    };
+    let full = "refused: 503 SERVICE_UNAVAILABLE: the server has too many running commands";
+    let refused = || lost(asked(), 200, full);
+    let age = |run: ScriptedRun| {
+        let code = MilestoneValue::Text("START_TOO_EARLY".to_owned());
+        let fields = [("conn", MilestoneValue::Number(1)), ("code", code)];
+        let name = "sse.server.refused";
+        run.conn(1, 300, None).user(310, EventKind::Milestone { name, fields: fields.into() })
+    };
+    breaks(&age(refused()), judged, "the server asked for the age of a start");
+    breaks(&age(lost(refused(), 250, "no connection")), judged, "asked for the age");
+    // The start may have arrived, or the end of the refusal is lost.
+    holds(&age(lost(refused(), 250, "no answer")), judged);
+    holds(&age(lost(refused(), 250, "the connection broke")), judged);
+    holds(&age(refused()).puppet("server"), judged);
+    // A puppet may tell any age.
+    holds(&age(asked()), judged);
+    let unknown = |run: ScriptedRun| {
+        let restarted = run.died("server", 400).started("server", 450);
+        let failed = SseNote::Failed(SseFailure(Failure::NotFound));
+        notes(restarted, 600, failed).answered(1, 600, Answer::GivenUp)
+    };
+    breaks(&unknown(refused()), judged, "did not know the command of a start, but each attempt");
+    holds(&unknown(lost(refused(), 250, "no answer in time")), judged);
+    holds(&unknown(asked()), judged);
+}
+
+#[test]
+fn a_follower_is_not_in_its_own_way() {
+    let judged = server::conflict_is_true;
+    let refused = |run: ScriptedRun| {
+        milestone(run.conn(2, 2_000, None), 2_100, "sse.server.refused-active", &[("conn", 1)])
+    };
+    breaks(&refused(started()), judged, "but no other reader asked for the command");
+    breaks(&refused(started().kills(1_500, 1_600)), judged, "but no other reader asked");
+    let fields = r#"{"process":"p1","wait":"2s"}"#;
+    let stuck = started().asked_as(2, 1_500, Class::InFlight, "stick", fields);
+    holds(&refused(stuck), judged);
+    holds(&refused(asks(started(), 1_500, "follow")), judged);
+    breaks(&refused(asks(started(), 1_500, "status")), judged, "but no other reader asked");
+    holds(&refused(started()).puppet("client2"), judged);
+}

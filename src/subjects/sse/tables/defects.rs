@@ -46,6 +46,7 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("EarlyInterruptLost", "early-interrupt-lost", &["ends_when_asked"], "an interrupt during the launch has no effect", "derived"),
     defect("SessionCommandOutlivesStream", "session-command-outlives-stream", &["ends_when_asked"], "a command of a session does not end with its stream", "derived"),
     defect("LostStreamFreesTheSession", "lost-stream-frees-the-session", &["sessions_run_one"], "a session runs another command while one whose stream is lost has not ended", "derived"),
+    defect("InterruptedIsIdle", "interrupted-is-idle", &["sessions_run_one"], "a session runs another command while one that was asked to end has not ended", "derived"),
     defect("SplitsCharacters", "splits-characters", &["items_are_lines"], "a line that is longer than an event is split inside a character", "derived"),
     defect("DeletedSessionRunsOn", "deleted-session-runs-on", &["ends_when_asked"], "the command of a deleted session runs on", "derived"),
     defect("HoldNeverEnds", "hold-never-ends", &["producer_is_not_delayed"], "the time that output waits for its client begins again whenever it is over", "derived from facts, H"),
@@ -164,7 +165,7 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("GapsAreNotCut", "gaps-are-not-cut", &["expect"], "a gap also names events that the user has", "derived"),
     defect("OtherNameIsTaken", "other-name-is-taken", &["expect"], "the events of another command count as those of the own one", "derived"),
     defect("AgeIsInSeconds", "age-is-in-seconds", &["expect"], "the age of a repeated start is sent in seconds", "derived"),
-    defect("UnsentStartsAge", "unsent-starts-age", &["expect"], "the age of a start counts from an attempt that had no connection", "derived"),
+    defect("UnsentStartsAge", "unsent-starts-age", &["refusals_are_true", "expect"], "the age of a start counts from an attempt that had no connection", "derived"),
     defect("ReadersUndoTheStart", "readers-undo-the-start", &["at_most_once", "gap_free", "one_ending"], "a start whose stream is refused because of another reader counts as one that did not run", "found by reading"),
     defect("NewStreamsHaveNoTime", "new-streams-have-no-time", &["justified_failure", "isolation"], "a stream that begins at the end of the budget has no time to show that it is alive", "found by reading"),
     defect("ProxyRefusalsHaveNoEffect", "proxy-refusals-have-no-effect", &["expect"], "the client takes the refusal of a proxy for one of the server, and its start for one that did not run", "found by review"),
@@ -184,7 +185,8 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("RequestsHaveTheBudget", "requests-have-the-budget", &["deadlines_hold"], "a single request has the time of the whole budget for its answer", "derived from facts, 3.7"),
     defect("FirstPieceIsTheRefusal", "first-piece-is-the-refusal", &["refusals_are_true"], "a client takes the first piece of a refusal for the whole of it", "derived from facts, 3.7"),
     defect("UnansweredStartsDidNotRun", "unanswered-starts-did-not-run", &["at_most_once"], "a start that has no answer in time counts as one that did not run", "derived from facts, G"),
-    defect("ToldAgesHaveNoOwner", "told-ages-have-no-owner", &["expect"], "a start that tells its age again does not say whose stream it opens", "derived"),
+    defect("ToldAgesHaveNoOwner", "told-ages-have-no-owner", &["conflict_is_true", "expect"], "a start that tells its age again does not say whose stream it opens", "derived"),
+    defect("RefusedStartsAge", "refused-starts-age", &["refusals_are_true"], "a start that a full server refused counts as one that may have run", "derived from facts, G"),
 ];
 
 /// The seeded bugs with which a server behaves as the branch of execd does. Its leak (J) is left out:

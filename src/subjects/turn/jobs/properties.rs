@@ -96,6 +96,7 @@ kinds! {
 kinds! {
     pub(in super::super) OLD_JOBS_ARE_PRUNED;
     NEWER = "newer": "{subject:}the job was pruned, but {other} had ended before it, and kept its record {moment}";
+    FEW = "few": "{subject:}the job was pruned, but at most {count} other jobs of its machine were over, and {kept} are kept {moment}";
     KEPT = "kept": "a user saw {count} jobs on {on} that were over when another one was recorded, but at most {kept} are kept {moment}";
 }
 
@@ -527,7 +528,31 @@ pub(in super::super) fn old_jobs_are_pruned(story: &Story<'_>) -> Vec<Violation>
     let all = story.jobs.looks.iter().filter(|look| look.saw.all);
     let too_many = all.filter_map(|look| too_many(story, look, kept));
     let jobs = &story.jobs;
-    too_many.chain(jobs.jobs.values().filter_map(|job| pruned_before(story, job))).collect()
+    let newer = jobs.jobs.values().filter_map(|job| pruned_before(story, job));
+    let few = jobs.jobs.values().filter_map(|job| pruned_early(story, job, kept));
+    too_many.chain(newer).chain(few).collect()
+}
+
+/// A job that was pruned although fewer other jobs than the limit can have kept their records as jobs that are over. A
+/// job whose worker begins later waits for it, so it is not over. All other jobs count, also those that are active, or
+/// that no user can read: the end of a job may be recorded some time before its turn or its worker ends.
+fn pruned_early(story: &Story<'_>, job: &Job<'_>, kept: usize) -> Option<Violation> {
+    let jobs = &story.jobs;
+    let at = jobs.pruned(job)?;
+    // After a fault, the record of a job may be over before its worker begins.
+    if !story.is_calm_until(at) {
+        return None;
+    }
+    story.cx.judges("old_jobs_are_pruned");
+    let others = jobs.jobs.values().filter(|other| {
+        let is_pruned = jobs.pruned(other).is_some_and(|pruned| pruned <= at);
+        let is_queued = jobs.waited(other, job) && other.unwanted().is_none_or(|asked| asked > at);
+        let is_there = other.asked <= at && !is_pruned && !is_queued;
+        other.call != job.call && other.host == job.host && is_there
+    });
+    let count = others.count();
+    let data = fields! { count: count as u64, kept: kept as u64 };
+    (count < kept).then(|| violation("old_jobs_are_pruned", job, at, &FEW, data))
 }
 
 /// A job that was pruned although another one, which ended before it, kept its record.

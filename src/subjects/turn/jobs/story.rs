@@ -109,6 +109,8 @@ pub struct Jobs<'a> {
     pub signals: Vec<(Time, &'a str, &'a Signalled)>,
     /// When records of jobs were removed, by id.
     pruned: BTreeMap<&'a str, Time>,
+    /// The jobs whose workers had not begun when the record of a job was removed.
+    waiting: BTreeMap<&'a str, Vec<Call>>,
     /// When the first fault began that was not the hold of a cancel.
     pub disturbed: Option<Time>,
     /// When the first fault began that was not the hold of a command beside its worker.
@@ -288,6 +290,8 @@ impl<'a> Jobs<'a> {
             EventKind::Milestone { name: "turn.jobs.pruned", fields } => {
                 if let Some(id) = MilestoneValue::text(fields, "job") {
                     self.pruned.insert(id, event.at);
+                    let waiting = self.jobs.values().filter(|job| job.worker.is_none());
+                    self.waiting.insert(id, waiting.map(|job| job.call).collect());
                 }
             }
             EventKind::FaultBegan { step, what, .. } => {
@@ -424,6 +428,13 @@ impl<'a> Jobs<'a> {
     /// Returns when the record of a job was removed.
     pub fn pruned(&self, job: &Job<'_>) -> Option<Time> {
         self.pruned.get(&*job.worker.as_ref()?.began.job).copied()
+    }
+
+    /// Whether another job waited for its worker, which begins later, when the record of a job was removed.
+    pub fn waited(&self, other: &Job<'_>, job: &Job<'_>) -> bool {
+        let id = job.worker.as_ref().map(|worker| &*worker.began.job);
+        let waiting = id.and_then(|id| self.waiting.get(id));
+        other.worker.is_some() && waiting.is_some_and(|waiting| waiting.contains(&other.call))
     }
 
     /// Returns what users of a job's machine saw of the job, in order.

@@ -1,5 +1,6 @@
 //! Commands that got no turn, and commands that moved to an app-server of their own: each had a reason.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::shared::{is_busy, is_in_use, is_over, news};
@@ -32,6 +33,9 @@ const BEFORE: Duration = Duration::from_secs(6);
 
 /// How long after its end a broker is over, at most.
 pub(super) const ENDS: Duration = Duration::from_secs(4);
+
+/// The name by which a broker introduces itself to its app-server.
+const BROKER_NAME: &str = "\"name\":\"broker\"";
 
 /// How long the machines need at the start of a run.
 const BEGINS: Duration = Duration::from_millis(500);
@@ -258,6 +262,9 @@ fn beside_broker(story: &Story<'_>, run: &Run<'_>, at: Time, set: &Limits) -> Op
             && other.is_on_account("")
             && other.started().is_some_and(|(started, ..)| started > since && started < run.asked)
     });
+    // Or its app-server was ready. A broker that no command with an account can have started works for the empty one.
+    let is_ready =
+        has_served || (!others.clone().any(has_account) && is_greeted(story, run, since));
     let is_free = |other: &Run<'_>| {
         let Some((answered, _)) = other.answer else { return other.asked > at };
         let is_done = other.gone().is_some() && other.left().is_none() || other.started().is_none();
@@ -276,7 +283,7 @@ fn beside_broker(story: &Story<'_>, run: &Run<'_>, at: Time, set: &Limits) -> Op
         && !has(story.cx.plan, "damage-broker");
     // A client may not have the time to find out that the broker works.
     let is_prompt = !makes_threads_slowly(story, run.host) && limits::start(set).probe >= BEGINS;
-    let is_judged = has_served && is_idle && is_prompt && is_undisturbed(story, run, at);
+    let is_judged = is_ready && is_idle && is_prompt && is_undisturbed(story, run, at);
     if !is_judged {
         return None;
     }
@@ -284,4 +291,23 @@ fn beside_broker(story: &Story<'_>, run: &Run<'_>, at: Time, set: &Limits) -> Op
     let data = fields! { since };
     (!run.is_on_account(""))
         .then(|| Violation::new("fallback_is_needed", run.call, at, &IDLE_BROKER, data))
+}
+
+/// Whether a broker of the machine of a command that serves since this time said to its app-server that it is
+/// initialized, some time before the command. Commands introduce themselves by another name.
+fn is_greeted(story: &Story<'_>, run: &Run<'_>, since: Time) -> bool {
+    let process = format!("codex@{}-", run.host);
+    let (asks, says) = (
+        format!("\"{}\"", method::INITIALIZE),
+        format!("{{\"method\":\"{}\"}}", method::INITIALIZED),
+    );
+    let own = story.got.iter().filter(|(at, stream, _)| {
+        *at >= since && *at + BEGINS < run.asked && stream.starts_with(&process)
+    });
+    let asked: BTreeSet<&str> = own
+        .clone()
+        .filter(|(.., got)| got.line().contains(&asks) && got.line().contains(BROKER_NAME))
+        .map(|(_, stream, _)| *stream)
+        .collect();
+    own.filter(|(.., got)| got.line() == says).any(|(_, stream, _)| asked.contains(stream))
 }

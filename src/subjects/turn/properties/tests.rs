@@ -703,6 +703,36 @@ fn the_news_of_a_thread_reach_no_other_command() {
     holds(&few, news_stay_private);
 }
 
+#[test]
+fn the_news_of_a_subagent_reach_no_other_command() {
+    let base = |ms: u64| {
+        let run = notes(asked("broker"), 2_000, begins("turn-broker-codex-2"));
+        let other = json!({ "turn": "t2", "route": "broker" }).to_string();
+        let run = run.asked_as(2, 3_000, Class::InFlight, "task", &other);
+        let saw = Heard("turn-broker-codex-2-agent-1".into()).into();
+        run.user(ms, EventKind::Observed { stream: Heard::stream(Call(2)), saw })
+    };
+    let turn = json!({ "turn": "t1" }).to_string();
+    let abandoned = |ms: u64| base(ms).asked_as(3, 2_500, Class::InFlight, "abandon", &turn);
+    breaks(&base(4_000), news_stay_private, "a subagent of call 1");
+    breaks(&abandoned(4_000), news_stay_private, "a subagent of call 1");
+    // The broker waits for 30 s for the end of an abandoned turn.
+    holds(&abandoned(32_500), news_stay_private);
+    // The turn is over, or it is the client's own, or one on the same thread.
+    holds(&notes(base(4_000), 4_000, TurnNote::Gone), news_stay_private);
+    let own = |turn: &str, thread: &str| {
+        let begun = TurnNote::Started { turn: turn.into(), thread: thread.into() };
+        base(4_000).user(3_500, EventKind::Observed { stream: "t2-2".into(), saw: begun.into() })
+    };
+    breaks(&own("turn-broker-codex-4", "thread-4"), news_stay_private, "a subagent of call 1");
+    holds(&own("turn-broker-codex-2", "thread-4"), news_stay_private);
+    holds(&own("turn-broker-codex-4", "thread-1"), news_stay_private);
+    // The broker does not know the id of the turn.
+    let mut unnamed = base(4_000);
+    unnamed.plan.setup.insert(TABLE.into(), json!({ "t1": { "start": "unnamed" } }));
+    holds(&unnamed, news_stay_private);
+}
+
 /// A run in which a user starts a job of the turn `t1` and the session `s1` at 1 s, and knows of it at 1.1 s.
 fn job() -> ScriptedRun {
     let fields =
@@ -862,6 +892,35 @@ fn a_command_of_a_workspace_uses_the_idle_broker_of_its_machine() {
     breaks(&second(2_501, ""), fallback_is_needed, idle);
     holds(&second(2_500, ""), fallback_is_needed);
     holds(&second(2_501, "a"), fallback_is_needed);
+}
+
+#[test]
+fn a_broker_that_has_greeted_its_app_server_is_ready() {
+    let alone = |name: &str, greets: u64, account: &str| {
+        let observed = |run: ScriptedRun, ms: u64, stream: &str, saw: Data| {
+            run.user(ms, EventKind::Observed { stream: stream.into(), saw })
+        };
+        let run = observed(history(), 2_000, "turn-broker", BrokerNote::Serves.into());
+        let info = json!({ "clientInfo": { "name": name, "version": "1" } });
+        let hello = json!({ "id": 1, "method": "initialize", "params": info }).to_string();
+        let run = observed(run, 2_000, "codex@client-codex", Got::of(&hello).into());
+        let said = json!({ "method": "initialized" }).to_string();
+        let run = observed(run, greets, "codex@client-codex", Got::of(&said).into());
+        let task = json!({ "turn": "t2", "route": "workspace" }).to_string();
+        let run = run.asked_as(2, 4_000, Class::InFlight, "task", &task);
+        let run = observed(run, 5_000, "t2-2", begins("turn-client-codex~2-1").into());
+        let later = json!({ "turn": "t3", "route": "workspace", "account": account });
+        match account {
+            "" => run,
+            _ => run.asked_as(3, 9_000, Class::InFlight, "task", &later.to_string()),
+        }
+    };
+    let idle = "was ready and idle since";
+    breaks(&alone("broker", 3_499, ""), fallback_is_needed, idle);
+    holds(&alone("broker", 3_500, ""), fallback_is_needed);
+    holds(&alone("world", 3_499, ""), fallback_is_needed);
+    // The broker may work for the other account.
+    holds(&alone("broker", 3_499, "a"), fallback_is_needed);
 }
 
 #[test]

@@ -13,6 +13,7 @@ use crate::subjects::turn::limits::{self, LIMITS};
 use crate::subjects::turn::notes::TurnNote;
 use crate::subjects::turn::setup::{self, BROKER, Start, TurnSetup};
 use crate::subjects::turn::story::{BrokerConnection, Counted, Run, Story, started};
+use crate::subjects::turn::subagents::turn_of;
 use reknit_turn::limits::{BrokerLimits, ConnectionLimits};
 
 kinds! {
@@ -28,6 +29,7 @@ kinds! {
 kinds! {
     pub(in super::super) NEWS_STAY_PRIVATE;
     HEARD = "heard": "{subject:}its client got news of {thread}, which is the thread of {other} {moment}";
+    OF_A_SUBAGENT = "of-a-subagent": "{subject:}its client got news of {thread}, which is the thread of a subagent of {other} {moment}";
 }
 
 kinds! {
@@ -265,7 +267,61 @@ pub(in super::super) fn news_stay_private(story: &Story<'_>) -> Vec<Violation> {
         let data = fields! { thread: (*thread).to_owned(), other: other.call.to_string() };
         Some(Violation::new("news_stay_private", *call, *at, &HEARD, data))
     });
-    heard.collect()
+    let of_subagents =
+        story.heard.iter().filter_map(|heard| heard_of_a_subagent(story, &works, *heard));
+    heard.chain(of_subagents).collect()
+}
+
+/// Judges the news of the thread of a subagent. The app-server may send them before anything names the thread. Then the
+/// broker knows no more than the turns that can own it. If the turn of another command is one of them, no other client
+/// may get the news, whether the client of that turn is there or not.
+fn heard_of_a_subagent(
+    story: &Story<'_>,
+    works: &[Work<'_>],
+    (at, call, thread): (Time, Call, &str),
+) -> Option<Violation> {
+    let turn = turn_of(thread)?;
+    let mut others = works.iter().filter(|work| work.call != call);
+    let other = others.find(|work| started(work.notes).is_some_and(|(_, id, _)| id == turn))?;
+    let (_, _, main) = started(other.notes)?;
+    // A later turn on the same thread may get what its subagents do there.
+    let is_own = |(_, note): &(Time, &TurnNote)| match note {
+        TurnNote::Started { turn: id, thread } => id == turn || thread == main,
+        _ => false,
+    };
+    let resumes = |run: &Run<'_>| {
+        let resumes = run.operation.fields.get("resume").and_then(|is| is.as_bool());
+        run.call == call && resumes == Some(true)
+    };
+    let is_excused = works.iter().any(|work| work.call == call && work.notes.iter().any(is_own))
+        || story.runs.iter().any(resumes)
+        || !is_followed(story, other, at);
+    let data = fields! { thread: thread.to_owned(), other: other.call.to_string() };
+    (!is_excused).then(|| Violation::new("news_stay_private", call, at, &OF_A_SUBAGENT, data))
+}
+
+/// Whether the broker certainly follows a turn at this time, because the turn runs, and the broker knows its id and has
+/// not given it up.
+fn is_followed(story: &Story<'_>, work: &Work<'_>, at: Time) -> bool {
+    let cx = story.cx;
+    let broker = limits::broker(&cx.plan.limits.over(LIMITS));
+    // The raw lines of a user may start a turn on any thread. After a fault, the broker may know less than the history.
+    if has(cx.plan, "speak") || !story.is_calm_until(at) {
+        return false;
+    }
+    // A broker may take the turn inside of a review for the review if the answer to its start has no id.
+    let setup = setup::turn(cx.plan, work.name);
+    let starts = [Start::Answered, Start::NotifiedFirst, Start::Late, Start::Last];
+    let is_known = starts.contains(&setup.start) && !setup.inner;
+    let ended =
+        work.when(|note| matches!(note, TurnNote::Reported(_) | TurnNote::Left | TurnNote::Gone));
+    let runs = ended.is_none_or(|ended| ended > at);
+    // The broker waits so long for the end of a turn whose client has left it. It learns of that before the app-server
+    // gets the interrupt.
+    let soon = at + news(cx) * 2;
+    let is_given_up = soon >= work.asked + broker.turn
+        || work.left(story).is_some_and(|left| left + broker.settle <= soon);
+    is_known && runs && !is_given_up
 }
 
 pub(in super::super) fn threads_are_free(story: &Story<'_>) -> Vec<Violation> {

@@ -159,7 +159,11 @@ fn may_have_run(loss: &Loss) -> bool {
         Loss::NotConnected => false,
         // The bug: a server that does not answer in time has not received the start.
         Loss::OpenTimeout => !defect!(UnansweredStartsDidNotRun),
-        Loss::Refused(refused) => !refused.no_effect && !defect!(ProxyRefusalsHaveNoEffect),
+        Loss::Refused(refused) => {
+            // The bug: a start that a full server refused counts as one that may have run.
+            let may_have = !refused.no_effect || refused.status == 503 && defect!(RefusedStartsAge);
+            may_have && !defect!(ProxyRefusalsHaveNoEffect)
+        }
         _ => true,
     }
 }

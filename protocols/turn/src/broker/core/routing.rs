@@ -197,7 +197,11 @@ impl BrokerCore {
     fn target_of_new(&self) -> Target {
         match self.sole_candidate() {
             Some(token) => Target::Turn(token),
-            None if self.may_claim() => Target::Unclaimed,
+            None if self.may_claim() => {
+                // The bug: such news are those of the client that works now.
+                let holder = self.holder().filter(|_| defect!(UnclaimedNewsAreShared));
+                holder.map_or(Target::Unclaimed, Target::Client)
+            }
             None => Target::Dropped,
         }
     }

@@ -1,6 +1,6 @@
-//! Tests of `deleted_is_gone` and `sessions_are_bounded`.
+//! Tests of `sessions_run_one`, `deleted_is_gone` and `sessions_are_bounded`.
 
-use super::super::sessions::{deleted_is_gone, sessions_are_bounded};
+use super::super::sessions::{deleted_is_gone, sessions_are_bounded, sessions_run_one};
 use super::*;
 
 const RECORD: &str = "client-session/p1";
@@ -128,4 +128,23 @@ fn a_session_command_ends_with_the_connection_of_its_request() {
     };
     breaks(&limited("20s"), judged, late);
     breaks(&limited("1s"), judged, "its time limit had passed, but it had not ended");
+}
+
+#[test]
+fn a_session_runs_one_command_whichever_was_asked_for_first() {
+    let second = "client-session/p1.2";
+    // The request of call 1 is long on its way.
+    let launched = |ms| {
+        let run = history().asked_as(1, 100, Class::Bound, "session", FIELDS);
+        let session = "/session/1".to_owned();
+        let run = observed(run, 110, SseNote::RunsIn { call: Call(1), session });
+        runs_in_session(run, 2, 1_000, second).effect(1, ms, RECORD)
+    };
+    let over = |run: ScriptedRun, ms| run.ended(second, ms, ProcessOutcome::Exit(0));
+    breaks(&launched(3_000), sessions_run_one, "while client-session/p1.2 ran in the same");
+    breaks(&over(launched(3_000), 3_001), sessions_run_one, "while client-session/p1.2 ran");
+    holds(&over(launched(3_000), 3_000), sessions_run_one);
+    // Both are launched in the same millisecond.
+    breaks(&launched(1_020), sessions_run_one, "while client-session/p1 ran in the same");
+    holds(&over(launched(1_020), 1_020), sessions_run_one);
 }

@@ -257,3 +257,18 @@ fn a_start_without_an_answer_in_time_did_not_run() {
     let start = || Play::start(Dialect::Reknit);
     compare_with("UnansweredStartsDidNotRun", start, story, "is repeated", "is new");
 }
+
+#[test]
+fn a_start_that_a_full_server_refused_may_have_run() {
+    let story = |play: &mut Play| {
+        play.step();
+        let (status, code) = (503, "SERVICE_UNAVAILABLE".to_owned());
+        let body = RefusalBody { code, no_effect: true, ..RefusalBody::default() };
+        play.core.refused(status, body, play.now);
+        play.sleep(SECOND);
+        let Step::Open(order) = play.core.step(play.now) else { return "wait".to_owned() };
+        order.repeats.map_or("is new", |_| "is repeated").to_owned()
+    };
+    let start = || Play::start(Dialect::Reknit);
+    compare_with("RefusedStartsAge", start, story, "is new", "is repeated");
+}

@@ -184,3 +184,16 @@ fn a_session_runs_a_second_command_beside_a_lost_one() {
     };
     compare("LostStreamFreesTheSession", story, "SESSION_BUSY", "200");
 }
+
+#[test]
+fn a_session_runs_a_second_command_beside_one_that_was_asked_to_end() {
+    let story = || async {
+        let world = world().await;
+        let id = session(&world).await;
+        let _stream = run(&world, &id, &[]).await;
+        sleep(SECOND).await;
+        world.send(&format!("DELETE /command?id={id}"), &[], "").await;
+        status(run(&world, &id, &[]).await).await
+    };
+    compare("InterruptedIsIdle", story, "SESSION_BUSY", "200");
+}

@@ -60,6 +60,36 @@ fn abandoned_news_are_shared() {
 }
 
 #[test]
+fn unclaimed_news_are_shared() {
+    let seen = || {
+        let mut bench = Bench::new();
+        bench.start_turn(A, "t", "u");
+        bench.close(A);
+        bench.start_turn(B, "t2", "u2");
+        bench.item("s", "v", "of a subagent");
+        bench.seen(B)
+    };
+    assert_eq!(seen(), [""; 0]);
+    with_defect("UnclaimedNewsAreShared", || assert_eq!(seen(), ["of a subagent"]));
+}
+
+#[test]
+fn sent_bytes_stay_counted() {
+    let seen = || {
+        let mut bench = Bench::new();
+        bench.start_turn(A, "t", "u");
+        for _ in 0..2 {
+            bench.item("t", "u", &"x".repeat(9_000));
+            assert_eq!(bench.seen(A).len(), 1);
+        }
+        bench.item("t", "u", &"x".repeat(3_000));
+        bench.seen(A).len()
+    };
+    assert_eq!(seen(), 1);
+    with_defect("SentBytesStayCounted", || assert_eq!(seen(), 0, "it is cut off"));
+}
+
+#[test]
 fn owner_per_socket() {
     with_defect("OwnerPerSocket", || {
         let mut bench = Bench::new();
