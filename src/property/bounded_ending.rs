@@ -249,8 +249,8 @@ fn view_due(
     dues.min_by_key(|due| due.bound)
 }
 
-/// Returns how much longer a stream may take that was due at a time, and is bound by `bound` otherwise:
-/// the transfer of the answers beside it. A call that its user makes by then delays it further.
+/// Returns how much longer a stream may take that was due at a time, because answers use the same link.
+/// `bound` is its bound without the answers. A call that its user makes before the bound delays it further.
 pub(super) fn answers_before(
     facts: &Facts<'_>,
     view: &View<'_>,

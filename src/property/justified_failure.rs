@@ -29,8 +29,8 @@
 //! - (e) Its user gave it up, or the world closed the client.
 //! - (f) A server of its path is a puppet.
 //! - (g) It is a call that a host of the outside world had to answer, or that something slow may have
-//!   [held](super::Guarantees::held), or whose answer may need that long on the link (with those to the
-//!   calls before it), and it had waited without an answer for as long as a call may wait.
+//!   [held](super::Guarantees::held), or whose answer may need that long on the link (with the answers to the
+//!   calls before it, and with the streams of its user), and it had waited without an answer for as long as a call may wait.
 //!
 //! A client that failed permanently reports the failure for every later call. Therefore (a), (c)
 //! and (d) also apply if they were true before the call was made and its user saw no sign of life
@@ -50,7 +50,7 @@ use crate::history::{Class, Data, Ending, Stream, Time};
 use super::bounded_ending::{answers, may_wait_for_others_to_act};
 use super::facts::{CallEnding, CallFacts, Facts};
 use super::findings::Findings;
-use super::path::{NEVER, Path, longest_gap};
+use super::path::{NEVER, Path, longest_gap, through};
 use super::view::View;
 use super::violation::{fields, kinds};
 use super::{CheckContext, Phrase, ViolationFields};
@@ -151,7 +151,7 @@ impl FailureSite<'_> {
         if self.is_exempt(facts) || self.lost_its_connection(facts, path) {
             return Justification::Justified;
         }
-        if self.waited_too_long(facts) {
+        if self.may_have_waited_so_long(facts) {
             return Justification::Justified;
         }
         let contact = facts.last_contact(self.path, self.index);
@@ -196,16 +196,16 @@ impl FailureSite<'_> {
     }
 
     /// Returns whether (g) applies.
-    fn waited_too_long(&self, facts: &Facts<'_>) -> bool {
+    fn may_have_waited_so_long(&self, facts: &Facts<'_>) -> bool {
         let wait = facts.guarantees().call_wait;
-        match self.what {
-            FailedItem::Call(call) => {
-                !wait.is_zero()
-                    && self.at.since(call.at) >= wait
-                    && (may_wait_for_others_to_act(facts, call) || answers(facts, call) >= wait)
-            }
-            FailedItem::View(_) => false,
-        }
+        let FailedItem::Call(call) = self.what else { return false };
+        let takes = || {
+            let path = facts.path(call.path);
+            answers(facts, call) + through(path.load, path.worst_latency(call.at, self.at))
+        };
+        !wait.is_zero()
+            && self.at.since(call.at) >= wait
+            && (may_wait_for_others_to_act(facts, call) || takes() >= wait)
     }
 
     fn asked(&self) -> Time {
@@ -338,13 +338,23 @@ impl FailureSite<'_> {
         if justified { Justification::Justified } else { Justification::Unjustified }
     }
 
-    /// Returns whether more was produced within one round trip than the client takes at once. TCP may
-    /// deliver all of that in one moment: a late packet holds back the later ones.
+    /// Returns whether more was produced within one round trip than the client takes at once, around the
+    /// first item that its user lacks. TCP may deliver all of that in one moment: a late packet holds back
+    /// the later ones.
     fn came_at_once(&self, facts: &Facts<'_>, path: &Path<'_>, view: &View<'_>) -> bool {
         let within = path.worst_latency(Time::ZERO, self.at) * 2;
         let at_once = facts.guarantees().at_once;
-        let sources = facts.parts(view).map(|part| &facts.sources[part.source]);
-        let items = sources.flat_map(|source| &source.items[..source.produced_before(self.index)]);
+        let produced = |part: &View<'_>| {
+            let source = &facts.sources[part.source];
+            &source.items[..source.produced_before(self.index)]
+        };
+        let lacks = facts.parts(view).filter_map(|part| {
+            produced(part).get(part.fit.start + part.fit.items).map(|item| item.at)
+        });
+        let Some(lacks) = lacks.min() else { return false };
+        let items = facts.parts(view).flat_map(produced);
+        let items =
+            items.filter(|item| item.at >= lacks.before(within) && item.at <= lacks + within);
         let mut items: Vec<_> = items.map(|item| (item.at, item.bytes.len() as u64)).collect();
         items.sort_unstable();
         (0..items.len()).any(|first| {

@@ -127,6 +127,18 @@ fn what_exceeds_the_retention_is_lost_if_more_comes_than_the_client_takes_at_onc
     judged(&failed(2, 240), Is::Justified);
     judged(&failed(3, 240), Is::Unjustified);
     judged(&failed(2, 241), Is::Unjustified);
+
+    // The burst reached its user, and the loss came later.
+    let items = |items| Retention { items: Some(items), ..Retention::ALL };
+    let run = history().guarantees(|guarantees| {
+        (guarantees.retention, guarantees.at_once) = (items(1), items(2));
+    });
+    let burst = run.opened("s1", 1, 0).produced("s1", 100, "abc").produced("s1", 110, "d");
+    let burst = burst.produced("s1", 120, "e").delivered("s1", 140, "abcde");
+    judged(
+        &fails(burst.produced("s1", 5_000, "f").produced("s1", 5_010, "g"), 5_100),
+        Is::Unjustified,
+    );
 }
 
 #[test]

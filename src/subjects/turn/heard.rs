@@ -1,8 +1,8 @@
 //! A network that records the news that a client gets of the threads of others.
 //!
 //! A client owns a thread that one of its requests names, or an answer to it. It owns the subagents of the turn that
-//! an answer names, or that starts on a thread that is no subagent's. The app-server of the world gives the threads of
-//! subagents names that begin with those of their turns. A property knows the owner of each turn, and judges.
+//! an answer names, or that starts on a thread that belongs to no subagent. The app-server of the world gives the threads of
+//! subagents names that begin with those of their turns. A property knows the owner of each turn, and judges the record.
 
 use std::collections::BTreeSet;
 use std::io;

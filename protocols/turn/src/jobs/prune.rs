@@ -54,7 +54,7 @@ impl JobStore {
         over.sort();
         // The bug: one job more than the limit is kept.
         let kept = self.limits.kept + usize::from(defect!(KeepsOneJobMore));
-        // The bug: one job less than the limit is kept.
+        // The bug: one job fewer than the limit is kept.
         let kept = kept.saturating_sub(usize::from(defect!(KeepsOneJobLess)));
         over.truncate(over.len().saturating_sub(kept));
         for (_, id) in over {

@@ -275,7 +275,7 @@ fn found_no_room(story: &Story<'_>, on: &str, from: Time, until: Time) -> bool {
 /// The loss of an attempt that had no connection.
 const UNCONNECTED: &str = "no connection";
 
-/// The begin of the loss of an attempt that a full server refused.
+/// How the loss begins of an attempt that a full server refused.
 const FULL: &str = "refused: 503 SERVICE_UNAVAILABLE";
 
 /// Returns the questions for the age of a start to a host none of whose starts can have run: only a start that may have

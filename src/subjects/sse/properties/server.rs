@@ -174,7 +174,7 @@ fn refused_alone(story: &Story<'_>) -> Vec<Violation> {
     refused.collect()
 }
 
-/// Returns the command of the only follower that a host ever had, if nobody else ever asked for a stream of it.
+/// Returns the command of the only follower that a host ever had, if no other call asked for a stream of it.
 fn reads_its_command_alone<'s>(story: &'s Story<'_>, on: &str) -> Option<&'s str> {
     let own = story.only_follower(on, Time::from(story.cx.plan.horizon))?;
     // Two commands with different records may have one id, if a user chose it.

@@ -55,7 +55,7 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("WorkersExitWithZero", "workers-exit-with-zero", &["record_is_true"], "a worker whose job failed exits with 0", "facts, rule 10"),
     defect("LogKeepsNoRoom", "log-keeps-no-room", &["log_is_complete"], "a full log does not say that lines are missing", "derived"),
     defect("WaitEndsAtOnce", "wait-ends-at-once", &["job_waits_are_true"], "the wait for a job ends at once, although the job is active", "derived from facts, A.6"),
-    defect("KeepsOneJobLess", "keeps-one-job-less", &["old_jobs_are_pruned"], "one job less than the limit keeps its record", "derived from facts, 45"),
+    defect("KeepsOneJobLess", "keeps-one-job-less", &["old_jobs_are_pruned"], "one job fewer than the limit keeps its record", "derived from facts, 45"),
     defect("KeepsOneJobMore", "keeps-one-job-more", &["old_jobs_are_pruned"], "one job more than the limit keeps its record", "derived from facts, 45"),
     defect("PrunesByCreation", "prunes-by-creation", &["old_jobs_are_pruned"], "the jobs that were created first are pruned first, not those that ended first", "derived"),
     defect("ReaderLooksOnce", "reader-looks-once", &[], "a reader does not check again under the lock whether the process of a job is dead", "derived"),

@@ -198,7 +198,7 @@ impl BrokerCore {
         match self.sole_candidate() {
             Some(token) => Target::Turn(token),
             None if self.may_claim() => {
-                // The bug: such news are those of the client that works now.
+                // The bug: the client that works now gets such news.
                 let holder = self.holder().filter(|_| defect!(UnclaimedNewsAreShared));
                 holder.map_or(Target::Unclaimed, Target::Client)
             }
