@@ -275,8 +275,6 @@ pub(super) fn answers_beside(
     due: Time,
     until: Time,
 ) -> Duration {
-    let bytes =
-        |call: &CallFacts<'_>| (facts.guarantees().answer_bytes)(facts.cx.plan, call.operation);
     let has_arrived = |call: &CallFacts<'_>| {
         let done =
             |ending: &CallEnding<'_>| matches!(ending, CallEnding::Answered(Answer::Done(_)));
@@ -287,7 +285,12 @@ pub(super) fn answers_beside(
         .iter()
         .filter(|call| call.host == view.host && call.at <= until && !has_arrived(call));
     let latency = facts.path(view.path).worst_latency(Time::ZERO, NEVER);
-    through(calls.map(bytes).fold(0, u64::saturating_add), latency)
+    through(calls.map(|call| bytes(facts, call)).fold(0, u64::saturating_add), latency)
+}
+
+/// Returns the number of bytes of all answers to a call.
+fn bytes(facts: &Facts<'_>, call: &CallFacts<'_>) -> u64 {
+    (facts.guarantees().answer_bytes)(facts.cx.plan, call.operation)
 }
 
 /// The time from which the end of a stream must reach its user. The protocol guarantees nothing
@@ -434,12 +437,10 @@ fn rounds(facts: &Facts<'_>, call: &CallFacts<'_>) -> u32 {
 
 /// Returns how long the answers to a call, and to the calls before it, take to arrive.
 pub(super) fn answers(facts: &Facts<'_>, call: &CallFacts<'_>) -> Duration {
-    let plan = facts.cx.plan;
     let latency = facts.path(call.path).worst_latency(Time::ZERO, NEVER);
     let rounds = rounds(facts, call);
-    let bytes = |call: &CallFacts<'_>| (facts.guarantees().answer_bytes)(plan, call.operation);
-    let bytes = open_before(facts, call).map(bytes).sum::<u64>() + bytes(call);
-    through(bytes, latency) + latency.saturating_mul(2).saturating_mul(rounds)
+    let before = open_before(facts, call).map(|call| bytes(facts, call)).sum::<u64>();
+    through(before + bytes(facts, call), latency) + latency.saturating_mul(2).saturating_mul(rounds)
 }
 
 /// Returns the extra time that a call may wait: its own wait, plus the wait for a puppet, the outside

@@ -30,7 +30,8 @@
 //! - (f) A server of its path is a puppet.
 //! - (g) It is a call that a host of the outside world had to answer, or that something slow may have
 //!   [held](super::Guarantees::held), or whose answer may need that long on the link (with the answers to the
-//!   calls before it, and with the streams of its user), and it had waited without an answer for as long as a call may wait.
+//!   calls before it, and with the streams of its user), and it had waited without an answer for as long as
+//!   a call may wait.
 //!
 //! A client that failed permanently reports the failure for every later call. Therefore (a), (c)
 //! and (d) also apply if they were true before the call was made and its user saw no sign of life

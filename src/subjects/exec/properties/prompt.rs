@@ -23,6 +23,7 @@ use crate::schedule::Plan;
 use crate::subjects::exec::files::hangs;
 use crate::subjects::exec::limits::{LIMITS, client_limits, server_limits};
 use crate::subjects::exec::network_fault::{AROUND, NetworkFault};
+use crate::subjects::exec::operations::LONGEST_LINE;
 use crate::subjects::judging::{has_puppet, host, judged};
 use crate::world::process::{Input, Setup, TABLE};
 
@@ -30,9 +31,6 @@ kinds! {
     pub(super) ANSWERS_ARE_PROMPT;
     LATE = "late": "{subject:}the request of {since} was not answered by {at}, although no fault and no other data delayed it";
 }
-
-/// The length of the longest line that a user writes without a declared length.
-const LONGEST_LINE: u64 = 40;
 
 /// The least bytes of a write that is a part of a longer line.
 const SHORTEST_WRITE: u64 = 1024;
