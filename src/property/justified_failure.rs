@@ -30,8 +30,7 @@
 //! - (f) A server of its path is a puppet.
 //! - (g) It is a call that a host of the outside world had to answer, or that something slow may have
 //!   [held](super::Guarantees::held), or whose answer may need that long on the link (with the answers to the
-//!   calls before it, and with the streams of its user), and it had waited without an answer for as long as
-//!   a call may wait.
+//!   calls before it), and it had waited without an answer for as long as a call may wait.
 //!
 //! A client that failed permanently reports the failure for every later call. Therefore (a), (c)
 //! and (d) also apply if they were true before the call was made and its user saw no sign of life
@@ -51,7 +50,7 @@ use crate::history::{Class, Data, Ending, Stream, Time};
 use super::bounded_ending::{answers, may_wait_for_others_to_act};
 use super::facts::{CallEnding, CallFacts, Facts};
 use super::findings::Findings;
-use super::path::{NEVER, Path, longest_gap, through};
+use super::path::{NEVER, Path, longest_gap};
 use super::view::View;
 use super::violation::{fields, kinds};
 use super::{CheckContext, Phrase, ViolationFields};
@@ -200,13 +199,10 @@ impl FailureSite<'_> {
     fn may_have_waited_so_long(&self, facts: &Facts<'_>) -> bool {
         let wait = facts.guarantees().call_wait;
         let FailedItem::Call(call) = self.what else { return false };
-        let takes = || {
-            let path = facts.path(call.path);
-            answers(facts, call) + through(path.load, path.worst_latency(call.at, self.at))
-        };
+        // Streams are no excuse: an answer overtakes the output that the server has not sent yet.
         !wait.is_zero()
             && self.at.since(call.at) >= wait
-            && (may_wait_for_others_to_act(facts, call) || takes() >= wait)
+            && (may_wait_for_others_to_act(facts, call) || answers(facts, call) >= wait)
     }
 
     fn asked(&self) -> Time {
