@@ -116,6 +116,8 @@ pub(super) struct ConnectionTask {
     pub(super) fetches: Fetches,
     /// The requests for files of this connection, and its open files.
     pub(super) files: FileRequests,
+    /// Whether the next answer about files comes before the next request.
+    files_turn: bool,
     defects: ConnectionDefects,
 }
 
@@ -169,6 +171,7 @@ impl ConnectionTask {
             waiting: Vec::new(),
             fetches,
             files,
+            files_turn: false,
             defects: ConnectionDefects::default(),
         }
     }
@@ -273,13 +276,18 @@ impl ConnectionTask {
         self.backlog.len() > more_than
     }
 
+    /// Handles requests while there is room, in turns with the answers about files. Otherwise the answers to
+    /// later requests would take all room, and an answer about a file would wait for them.
     pub(super) async fn handle_backlog(&mut self) -> Result<(), ConnectionError> {
         let polls = if defect!(ManyPollsBlockRequests) { 256 } else { usize::MAX };
-        while !self.is_blocked()
-            && self.waiting.len() < polls
-            && self.link.has_room()
-            && let Some(frame) = self.backlog.pop_front()
-        {
+        while !self.is_blocked() && self.waiting.len() < polls && self.link.has_room() {
+            let files_turn = std::mem::take(&mut self.files_turn) && !defect!(FilesStartLast);
+            if files_turn && let Some(text) = self.files.try_next() {
+                self.link.send_text(text);
+                continue;
+            }
+            let Some(frame) = self.backlog.pop_front() else { break };
+            self.files_turn = true;
             if !defect!(HandledFramesCount) {
                 self.backlog_bytes -= frame.len();
             }

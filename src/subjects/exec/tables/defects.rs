@@ -511,6 +511,7 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("LastRedirectRefused", "last-redirect-refused", &["http_limits_hold"], "the server refuses a request with as many redirects as it may follow", "derived"),
     defect("UnknownIsInternal", "unknown-is-internal", &["refusals_are_true"], "the server refuses a request for an unknown process with the code of temporary errors", "derived"),
     defect("ReadInputWakesNothing", "read-input-wakes-nothing", &["answers_are_prompt"], "a write that waits for room is not answered when its process has read", "derived"),
+    defect("FilesStartLast", "files-start-last", &["justified_failure"], "requests for files start only when no other request waits for room", "exec.fair-sending"),
     defect("WaitingReadsFirst", "waiting-reads-first", &["files_are_true"], "of the requests for files that wait, those that only read begin first", "derived"),
     defect("SignalsOneByOne", "signals-one-by-one", &["signals_take_effect"], "of the signals that wait for a process, the server sends only the first one until something else wakes it", "derived"),
     defect("RepeatedIdForgotten", "repeated-id-forgotten", &["at_most_once"], "the server forgets the id of a write at its first repetition, and writes the second one again", "derived"),

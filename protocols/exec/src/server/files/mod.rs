@@ -109,7 +109,7 @@ impl FileRequests {
         self.queue.iter().map(|queued| queued.bytes).sum::<usize>() + self.started_bytes
     }
 
-    /// Queues a request of `bytes` bytes.
+    /// Starts a request of `bytes` bytes, or queues it if it has to wait.
     pub(super) fn queue(
         &mut self,
         id: RequestId,
@@ -121,8 +121,23 @@ impl FileRequests {
         if let (Some(handle), true) = (&footprint.handle, has_none) {
             footprint.paths = self.paths_of(handle);
         }
-        self.queue.push_back(Queued { id, request, footprint, bytes });
+        let queued = Queued { id, request, footprint, bytes };
+        let earlier = self.queue.iter().map(|earlier| &earlier.footprint);
+        if defect!(FilesStartLast) || self.waits(&queued, earlier) {
+            self.queue.push_back(queued);
+        } else {
+            self.start(queued);
+        }
         Ok(())
+    }
+
+    /// Returns whether a request must wait for another one: too many run, or it conflicts with one that
+    /// runs or is queued before it.
+    fn waits<'a>(&self, queued: &Queued, mut earlier: impl Iterator<Item = &'a Footprint>) -> bool {
+        let most = if defect!(FileRequestsOneByOne) { 1 } else { AT_ONCE };
+        self.started >= most
+            || earlier.any(|other| other.conflicts(&queued.footprint))
+            || self.running.conflicts(&queued.footprint)
     }
 
     /// Returns the path of a handle, which may not be open yet.
@@ -153,10 +168,12 @@ impl FileRequests {
         }
     }
 
-    /// Returns the next message if one is available.
+    /// Returns the next message if one is available, and starts the requests that waited for it.
     pub(super) fn try_next(&mut self) -> Option<String> {
         let outbound = self.answers.try_recv().ok()?;
-        Some(self.taken(outbound))
+        let text = self.taken(outbound);
+        self.start_all();
+        Some(text)
     }
 
     fn taken(&mut self, outbound: Outbound) -> String {
@@ -171,7 +188,6 @@ impl FileRequests {
 
     /// Starts each queued request that conflicts with no earlier one.
     fn start_all(&mut self) {
-        let most = if defect!(FileRequestsOneByOne) { 1 } else { AT_ONCE };
         let mut earlier: Vec<Footprint> = Vec::new();
         let mut queue = std::mem::take(&mut self.queue);
         if defect!(WaitingReadsFirst) {
@@ -179,10 +195,7 @@ impl FileRequests {
             queue.make_contiguous().sort_by_key(|queued| queued.footprint.changes());
         }
         for queued in queue {
-            let waits = self.started >= most
-                || earlier.iter().any(|other| other.conflicts(&queued.footprint))
-                || self.running.conflicts(&queued.footprint);
-            if waits {
+            if self.waits(&queued, earlier.iter()) {
                 earlier.push(queued.footprint.clone());
                 self.queue.push_back(queued);
             } else {
