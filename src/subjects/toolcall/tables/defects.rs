@@ -259,6 +259,8 @@ pub const DEFECTS: &[DefectDoc] = &[
         "a wrong token does not withdraw the right one that the client sent before", "derived"),
     defect("OlderTokenCounts", "older-token-counts", &["confirmed_is_done"],
         "a token that arrives late over an older connection replaces a newer one", "a random schedule"),
+    defect("OlderPlaceCounts", "older-place-counts", &["no_live_client_failed"],
+        "a client that has reloaded leaves the session, because it left before the reload and that arrives late", "a random schedule"),
     defect("RefusedMakesRoom", "refused-makes-room", &["limits_hold"],
         "a refused subscription frees the place of a channel for which another one is open", "a random schedule"),
     defect("ConfirmedJoinsAreBelieved", "confirmed-joins-are-believed", &["client_comes_back", "expect"],

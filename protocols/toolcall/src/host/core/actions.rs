@@ -173,6 +173,7 @@ impl HostCore {
         };
         let renames = matches!(action, StateAction::SessionTitleChanged(_));
         let leaves = matches!(action, StateAction::SessionActiveClientRemoved(_));
+        let is_of_place = leaves || matches!(action, StateAction::SessionActiveClientSet(_));
         let ends = matches!(action, StateAction::ChatTurnCancelled(_));
         let result_of = match &action {
             StateAction::ChatToolCallComplete(complete) => {
@@ -194,6 +195,9 @@ impl HostCore {
             }
             applied => applied?,
         };
+        if is_of_place && let Some(known) = self.clients.get_mut(client) {
+            known.place_from = known.place_from.max(Some(conn));
+        }
         if renames && !defect!(TitleIsNotSaved) {
             self.save(&channel);
         }
@@ -268,10 +272,15 @@ impl HostCore {
             StateAction::SessionActiveClientSet(set) if !self.is_small(&set.active_client) => {
                 Err("too many tools")
             }
-            StateAction::SessionActiveClientSet(_) => self.may_be_active(conn, client, channel),
             StateAction::SessionActiveClientRemoved(removed) if removed.client_id != client => {
                 Err(NOT_FOR_CLIENTS)
             }
+            StateAction::SessionActiveClientSet(_) | StateAction::SessionActiveClientRemoved(_)
+                if self.has_newer_place(conn, client) =>
+            {
+                Err("a newer connection took or gave up a place")
+            }
+            StateAction::SessionActiveClientSet(_) => self.may_be_active(conn, client, channel),
             StateAction::SessionActiveClientRemoved(_) => Ok(()),
             StateAction::Unknown(_) => Err("not supported here"),
             _ => Err(NOT_FOR_CLIENTS),
@@ -315,6 +324,13 @@ impl HostCore {
 
     /// An active client must subscribe to the session: if it unsubscribes, the host ends its
     /// activity there.
+    /// Returns whether a newer connection of a client took or gave up a place among the active clients. What
+    /// arrives over an older connection is late then: a window before a reload may have sent it.
+    fn has_newer_place(&self, conn: ConnId, client: &str) -> bool {
+        let newest = self.clients.get(client).and_then(|known| known.place_from);
+        newest.is_some_and(|newest| newest > conn) && !defect!(OlderPlaceCounts)
+    }
+
     fn may_be_active(&self, conn: ConnId, client: &str, channel: &str) -> Result<(), &'static str> {
         let Some(SnapshotState::Session(state)) = self.state(channel) else {
             return Err("no such session");

@@ -58,6 +58,20 @@ fn a_forged_host_action_is_refused_and_reported_to_its_sender_only() {
 }
 
 #[test]
+fn a_place_follows_the_newest_connection_that_took_or_gave_it_up() {
+    let (mut host, older) = Host::with_chat("a", &["tool"]);
+    let newer = host.second("a", &["tool"]);
+    let leaves = json!({ "type": "session/activeClientRemoved", "clientId": "a" });
+    host.dispatch(older, 2, "s", leaves.clone());
+    let why = "a newer connection took or gave up a place";
+    assert_eq!(host.actions(older).last().unwrap()["rejectionReason"], why);
+    host.dispatch(newer, 2, "s", leaves);
+    assert_eq!(host.received(newer), ["session/activeClientRemoved"]);
+    host.offers(older, "a", &["tool"]);
+    assert_eq!(host.actions(older).last().unwrap()["rejectionReason"], why);
+}
+
+#[test]
 fn only_the_owner_reports_the_result_of_a_call() {
     let (mut host, conn, id) = with_call();
     host.ready(&id, true);
