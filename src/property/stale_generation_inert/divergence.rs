@@ -7,6 +7,9 @@
 //! - A call is answered differently because one user was ahead of the other when the call was made.
 //!   That user had seen everything of a stream that the other had seen, and more, and the other saw
 //!   something of that stream later.
+//! - A call is refused in one run and done in the other, and its user made another call before the answer,
+//!   and after its client had opened a newer connection. The request took effect before that other call in
+//!   one run, and after it in the other.
 //! - A step was executed, or a hold of a task ended, at different times. The step or hold waits for
 //!   a milestone that an older packet causes. From then on the two runs have different faults.
 //! - A call or a stream ends differently while it depends on a part of the outside world that is not
@@ -39,11 +42,28 @@ pub(super) fn diverged_at((facts, control): (&Facts<'_>, &Facts<'_>), pairs: &Pa
     let unsure = [facts, control].into_iter().filter_map(unsure);
     asked
         .chain(unsure)
+        .chain(pairs.calls.iter().filter_map(|(here, there)| passed(facts, here, there)))
         .chain(fault_divergences(facts, control))
         .chain(outside::since((facts, control), pairs))
         .chain(lingering::since(facts, control))
         .min()
         .unwrap_or(NEVER)
+}
+
+/// Returns when the user of a call made another one that the request passed in one of two runs: it took
+/// effect over the connection that it was made on in one of them, and over a newer one in the other.
+fn passed(facts: &Facts<'_>, call: &CallFacts<'_>, control: &CallFacts<'_>) -> Option<Time> {
+    let answer = |call: &CallFacts<'_>| match call.endings.first()? {
+        (_, at, CallEnding::Answered(answer)) => Some((*at, matches!(answer, Answer::Refused(_)))),
+        _ => None,
+    };
+    let ((at, here), (then, there)) = (answer(call)?, answer(control)?);
+    let own = facts.cx.history.conns.iter().filter(|conn| conn.client.as_str() == call.host);
+    let newer = own.map(|conn| conn.opened).filter(|opened| *opened > call.at).min()?;
+    let others = facts.calls.iter().filter(|other| other.host == call.host);
+    let others =
+        others.map(|other| other.at).filter(|other| *other > newer && *other < at.min(then));
+    others.min().filter(|_| here != there)
 }
 
 /// Returns the times from which the runs have different faults: a step was executed, or a hold

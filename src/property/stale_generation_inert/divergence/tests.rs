@@ -56,6 +56,25 @@ fn a_call_may_be_answered_differently_after_the_runs_diverged() {
 }
 
 #[test]
+fn a_request_may_pass_a_later_call_of_its_user_in_one_run_only() {
+    let scripted = |later: u64, answer: Answer| {
+        let scripted = cut().conn(1, 0, Some(1_000)).conn(2, 1_600, None);
+        let scripted = scripted.asked_as(7, 900, Class::Durable, "write", "{}");
+        let scripted = scripted.asked_as(8, later, Class::InFlight, "remove", "{}");
+        scripted.answered(8, later, "removed").answered(7, 2_500, answer)
+    };
+    let found = |later, here: Answer, there: Answer| {
+        let run = scripted(later, here).control(scripted(later, there));
+        run.violations("stale_generation_inert").len()
+    };
+    let refused = || Answer::refused("gone");
+    assert_eq!(found(2_000, "5".into(), refused()), 0);
+    assert_eq!(found(2_000, "5".into(), "6".into()), 1, "neither is refused");
+    assert_eq!(found(1_500, "5".into(), refused()), 1, "before the newer connection");
+    assert_eq!(found(2_500, "5".into(), refused()), 1, "after the answer");
+}
+
+#[test]
 fn a_request_in_flight_may_have_taken_effect_in_one_run_only() {
     let scripted = |class, result| {
         let scripted = history()

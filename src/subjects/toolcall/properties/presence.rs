@@ -8,7 +8,7 @@ use super::deadlines::with_delay;
 use super::facts::{CallStory, FailedCall, HostConnection, MS, UserOperation, WatchSpan, text};
 use super::places::joins;
 use super::story::{Story, is_second, window};
-use crate::history::{Event, EventKind, Time};
+use crate::history::{Answer, Call, Event, EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Phrase, Violation, ViolationFields};
 use crate::subjects::judging::{has_puppet, host, judged};
@@ -495,7 +495,11 @@ pub(super) fn released_at_once(story: &Story<'_>) -> Vec<Violation> {
 /// If a user leaves the session, the host ends the client's calls in all of its chats at once.
 fn released_by_leaving(story: &Story<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
-    for asked in story.asked.values().filter(|asked| asked.verb() == "leave") {
+    for (call, asked) in story.asked.iter().filter(|(_, asked)| asked.verb() == "leave") {
+        // A client refuses at once what it does not send.
+        if story.is_refused_at(*call, asked.at) {
+            continue;
+        }
         let mut own = story.parts.iter().filter(|part| part.host == asked.host);
         let took_part = own.any(|part| part.from < asked.at && part.to >= asked.at);
         let bound = asked.at + story.moment();
@@ -569,6 +573,16 @@ pub(super) fn holds_are_exact(story: &Story<'_>) -> Vec<Violation> {
 }
 
 impl Story<'_> {
+    /// Returns whether the user of a call saw its refusal at a moment.
+    fn is_refused_at(&self, asked: Call, at: Time) -> bool {
+        judged(self.cx).filter(|event| event.at == at).any(|event| match &event.what {
+            EventKind::Answered { call, answer } => {
+                *call == asked && matches!(answer, Answer::Refused(_))
+            }
+            _ => false,
+        })
+    }
+
     /// Returns whether the user of a window has left the session, and the window has not taken part
     /// again since. A window may learn only after that that it took part before: its user did not ask for
     /// this again.

@@ -114,6 +114,18 @@ fn a_window_that_is_replaced_asks_for_no_release() {
 }
 
 #[test]
+fn a_client_that_refuses_to_leave_keeps_its_calls() {
+    let run =
+        calls(saw(here_until(None), 500, "client", "s1", "joined"), 1_000, "call-1", "client");
+    let run = asked(run, 2, 5_000, "leave", "{}");
+    let found =
+        |run: ScriptedRun| violations(&over(run, 9_000, "failed (gone)"), released_at_once).len();
+    assert_eq!(found(run.clone()), 1);
+    assert_eq!(found(run.clone().answered(2, 5_000, rejected("too many actions wait"))), 0);
+    assert_eq!(found(run.answered(2, 5_040, rejected("the host refuses"))), 1);
+}
+
+#[test]
 fn a_session_is_one_too_many_only_beside_as_many_others() {
     let full = || {
         let message = "there are too many sessions".to_owned();
