@@ -435,11 +435,12 @@ fn rounds(facts: &Facts<'_>, call: &CallFacts<'_>) -> u32 {
     u32::try_from(rounds).unwrap_or(u32::MAX)
 }
 
-/// Returns how long the answers to a call, and to the calls before it, take to arrive.
+/// Returns how long the answers to a call, and to the calls before it, take to arrive. A call that
+/// sends requests after those of later calls waits for their answers, too.
 pub(super) fn answers(facts: &Facts<'_>, call: &CallFacts<'_>) -> Duration {
     let latency = facts.path(call.path).worst_latency(Time::ZERO, NEVER);
     let rounds = rounds(facts, call);
-    let before = open_before(facts, call).map(|call| bytes(facts, call)).sum::<u64>();
+    let before = rivals(facts, call).map(|call| bytes(facts, call)).sum::<u64>();
     through(before + bytes(facts, call), latency) + latency.saturating_mul(2).saturating_mul(rounds)
 }
 

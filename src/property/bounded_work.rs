@@ -5,9 +5,9 @@
 //!   second shows a client that does not pause, the minute one whose pauses do not grow while its link
 //!   flaps. A user may replace the client of a host ([`begins_anew`](super::Guarantees::begins_anew)):
 //!   the next one tries at once. Connections to the outside world do not count: a user asks for each of
-//!   them, and the subject bounds how many. In a minute, a call of a user may take one more attempt. The
-//!   minute begins anew when a host dies. An item that a connection may have brought
-//!   allows more if the subject says so ([`attempts_per_item`](super::WorkBounds::attempts_per_item));
+//!   them, and the subject bounds how many. In a minute, a call of a user may take one more attempt.
+//!   Both begin anew when a host dies: its next client tries at once. An item that a connection may
+//!   have brought allows more if the subject says so ([`attempts_per_item`](super::WorkBounds::attempts_per_item));
 //! - frames: segments with payload sent by one host in any virtual second, in excess of the frames
 //!   needed for the actual data ([`Payload`]). Detailed histories list each frame. Other histories
 //!   hold only the total number of segments, which is compared with the bound for the whole run;
@@ -91,7 +91,8 @@ fn check_attempts(facts: &Facts<'_>, broken: &mut Findings) {
                 minute.moments.clear();
             }
             (EventKind::Died { .. }, Some(host)) => {
-                let (_, minute) = windows.entry(host.as_str()).or_default();
+                let (second, minute) = windows.entry(host.as_str()).or_default();
+                second.moments.clear();
                 minute.moments.clear();
             }
             _ => {}
@@ -365,6 +366,19 @@ mod tests {
         assert_eq!(scripted("watch").violations("bounded_work").len(), 1);
         // Each client by itself is bounded.
         assert_eq!(scripted("reload").attempt(6, 1_600).violations("bounded_work").len(), 1);
+    }
+
+    #[test]
+    fn the_next_client_of_a_host_that_died_tries_at_once() {
+        let scripted = |host| {
+            let first = attempts(50, 5).died(host, 1_300).started(host, 1_301);
+            (6..=10_u32)
+                .fold(first, |scripted, i| scripted.attempt(i - 5, 1_310 + u64::from(i - 5) * 50))
+        };
+        scripted("client").holds("bounded_work");
+        assert_eq!(scripted("server").violations("bounded_work").len(), 1);
+        // Each client by itself is bounded.
+        assert_eq!(scripted("client").attempt(6, 1_600).violations("bounded_work").len(), 1);
     }
 
     #[test]

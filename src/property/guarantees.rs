@@ -136,7 +136,7 @@ pub struct Guarantees {
     /// The number of requests that one client has in flight at most. Further calls wait until earlier
     /// ones are answered, so they may be sent over a later connection. Default: `None`, no bound.
     ///
-    /// Read by `bounded_ending`.
+    /// Read by `bounded_ending`, `justified_failure` and `isolation`.
     pub in_flight: Option<InFlightLimit>,
     /// The number of connections that a server accepts. A client that finds no place tries again
     /// when another connection is over. Default: any number.

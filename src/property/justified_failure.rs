@@ -31,6 +31,7 @@
 //! - (g) It is a call that a host of the outside world had to answer, or that something slow may have
 //!   [held](super::Guarantees::held), or whose answer may need that long on the link (with the answers to the
 //!   calls before it), and it had waited without an answer for as long as a call may wait.
+//!   A fault, and `A` after it, leave no time for the answers.
 //!
 //! A client that failed permanently reports the failure for every later call. Therefore (a), (c)
 //! and (d) also apply if they were true before the call was made and its user saw no sign of life
@@ -202,7 +203,22 @@ impl FailureSite<'_> {
         // Streams are no excuse: an answer overtakes the output that the server has not sent yet.
         !wait.is_zero()
             && self.at.since(call.at) >= wait
-            && (may_wait_for_others_to_act(facts, call) || answers(facts, call) >= wait)
+            && (may_wait_for_others_to_act(facts, call)
+                || answers(facts, call) >= self.undisturbed(facts, wait))
+    }
+
+    /// Returns how much of the last `wait` before the failure the faults left for answers. After a
+    /// fault, the client may need `A` until it receives answers again.
+    fn undisturbed(&self, facts: &Facts<'_>, wait: Duration) -> Duration {
+        let path = facts.path(self.path);
+        let from = self.at.before(wait);
+        let recovery_window = path.recovery_window(facts.guarantees(), from, self.at);
+        let (mut since, mut left) = (from, Duration::ZERO);
+        for (began, ended) in path.faulty().iter().filter(|(began, _)| *began <= self.at) {
+            left += began.since(since);
+            since = since.max(*ended + recovery_window);
+        }
+        left + self.at.since(since)
     }
 
     fn asked(&self) -> Time {

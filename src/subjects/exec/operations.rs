@@ -364,14 +364,15 @@ pub(super) fn requests(operation: &Operation) -> u64 {
 }
 
 /// Returns whether an operation may send requests after those of operations that came later. It reads or
-/// writes piece by piece, or it waits for the start of its process, which is one of the `open`
-/// operations. The user of tasks with files limits its own wait.
+/// writes piece by piece, or it does one task after the other, or it waits for the start of its process,
+/// which is one of the `open` operations.
 pub(super) fn sends_later(open: &[&Operation], operation: &Operation) -> bool {
     let process = |operation: &Operation| operation.fields.get("process").cloned();
     let is_its_start = |other: &&Operation| {
         other.verb == "start" && process(other).is_some() && process(other) == process(operation)
     };
-    matches!(operation.verb.as_str(), "read-blocks" | "read-all" | "write-stream")
+    let in_pieces = ["read-blocks", "read-all", "write-stream", "use-files"];
+    in_pieces.contains(&operation.verb.as_str())
         || operation.verb != "start" && open.iter().any(is_its_start)
 }
 

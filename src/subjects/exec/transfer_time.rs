@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use super::network_fault::AROUND;
-use super::operations::ExecOperation;
+use super::operations::{ExecOperation, answer_bytes};
 use super::web::WebSetup;
 use crate::property::path::through;
 use crate::schedule::{self, Action, Plan};
@@ -75,12 +75,8 @@ fn bytes(plan: &Plan, operation: &schedule::Operation) -> u64 {
                 .map(printed)
                 .fold(0, u64::saturating_add)
         }
-        ExecOperation::Pipeline { process, requests } => {
-            let setup: Setup = plan.entry(TABLE, &process).unwrap_or_default();
-            let lines = [setup.print, setup.stderr].into_iter().flatten();
-            let line = lines.filter_map(|lines| lines.bytes).map(|bytes| bytes.0).max();
-            requests.saturating_mul(line.unwrap_or(LINE) + AROUND as u64)
-        }
+        // The first chunk may contain several lines, and what the process echoes.
+        ExecOperation::Pipeline { .. } => answer_bytes(plan, operation),
         // The file may have been written by any operation; all of them are short.
         ExecOperation::ReadFile { .. } | ExecOperation::ReadBlocks { .. } => FILE,
         ExecOperation::RemoveFile { .. } | ExecOperation::WatchFile { .. } => 0,
@@ -151,6 +147,13 @@ mod tests {
         );
         let written = asks(body(), "client", "write", json!({ "process": "p1", "bytes": "32KiB" }));
         assert_eq!(takes(&written, "client"), round_trip * 3);
+        let reads = json!({ "process": "p1", "requests": 300 });
+        let pipeline = asks(body(), "client", "pipeline", reads);
+        assert_eq!(
+            takes(&pipeline, "client"),
+            round_trip * 29,
+            "each of the answers contains all lines, if they are one chunk"
+        );
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::history::{Stream, Time};
-use crate::property::ReadingHost;
+use crate::property::{InFlightLimit, ReadingHost};
 use crate::schedule::{Operation, Plan};
 
 #[test]
@@ -30,6 +30,55 @@ fn a_call_may_fail_after_the_call_wait_if_its_answer_may_need_that_long() {
     judged(&failed(|_, _| 25 * (32 << 10), 1_000), Is::Justified);
     judged(&failed(|_, _| 25 * (32 << 10), 999), Is::Unjustified);
     judged(&failed(|_, _| 24 * (32 << 10), 1_000), Is::Unjustified);
+}
+
+#[test]
+fn a_call_of_several_requests_may_wait_behind_the_answers_to_later_calls() {
+    // The answers to the later call need 1 s.
+    let failed = |verb: &str, later: u64| {
+        let run = history().guarantees(|guarantees| {
+            guarantees.call_wait = Duration::from_secs(1);
+            guarantees.answer_bytes =
+                |_, operation| u64::from(operation.verb == "many") * 25 * (32 << 10);
+            guarantees.in_flight = Some(InFlightLimit {
+                requests: 100,
+                of: |_| 1,
+                later: |_, operation| operation.verb == "pieces",
+            });
+        });
+        let run = run.asked_as(7, 4_000, Class::Durable, verb, "{}");
+        let run = run.asked_as(8, later, Class::Durable, "many", "{}").answered(8, 5_500, "1");
+        run.failed(7, 5_200, "no answer in time")
+    };
+    judged(&failed("pieces", 4_050), Is::Justified);
+    judged(&failed("whole", 4_050), Is::Unjustified);
+    judged(&failed("pieces", 5_201), Is::Unjustified);
+}
+
+#[test]
+fn a_fault_and_the_recovery_from_it_leave_less_time_for_a_long_answer() {
+    // The answer needs 2 s of the 5 s. The fault begins 0.5 s after the call.
+    let failed = |ended: u64| {
+        let run = history().asked(7, 104_000).kills(104_500, ended);
+        let run = run.failed(7, 109_000, "no answer in time");
+        run.guarantees(|guarantees| {
+            guarantees.answer_bytes = |_, _| 50 * (32 << 10);
+            guarantees.call_wait = Duration::from_secs(5);
+        })
+    };
+    judged(&failed(107_500 - A), Is::Justified);
+    judged(&failed(107_499 - A), Is::Unjustified);
+    // Of a fault that ended before the call, only the recovery takes time.
+    let before = |ended: u64| {
+        let run = history().kills(ended - 1_000, ended).asked(7, 104_000);
+        let run = run.failed(7, 109_000, "no answer in time");
+        run.guarantees(|guarantees| {
+            guarantees.answer_bytes = |_, _| 100 * (32 << 10);
+            guarantees.call_wait = Duration::from_secs(5);
+        })
+    };
+    judged(&before(103_999), Is::Justified);
+    judged(&before(105_000 - A - 1), Is::Unjustified);
 }
 
 #[test]

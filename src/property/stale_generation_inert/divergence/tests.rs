@@ -75,6 +75,37 @@ fn a_request_may_pass_a_later_call_of_its_user_in_one_run_only() {
 }
 
 #[test]
+fn a_request_may_pass_a_call_of_another_user_in_one_run_only() {
+    let scripted = |class, asked: u64, answered: u64, answer: Answer, other: Answer| {
+        let scripted = cut().conn(1, 0, Some(1_000)).conn(2, 1_600, None);
+        let scripted = scripted.asked_as(7, 900, class, "write", "{}").answered(7, 2_500, answer);
+        let scripted = scripted.by("client2").asked_as(8, asked, Class::Durable, "write", "{}");
+        scripted.answered(8, answered, other)
+    };
+    let done = || Answer::from("5");
+    let refused = || Answer::refused("gone");
+    // The second user's call is refused in this run, the first one's in the control run.
+    let found = |class, asked, answered| {
+        let control = scripted(class, asked, answered, refused(), done());
+        let run = scripted(class, asked, answered, done(), refused()).control(control);
+        run.violations("stale_generation_inert").len()
+    };
+    assert_eq!(found(Class::Durable, 2_000, 2_300), 0);
+    assert_eq!(found(Class::Durable, 1_400, 1_601), 0);
+    assert_eq!(found(Class::Durable, 1_400, 1_600), 2, "before the newer connection");
+    assert_eq!(found(Class::Durable, 2_500, 2_700), 2, "after the answer");
+    assert_eq!(found(Class::InFlight, 2_000, 2_300), 1, "it is not sent again");
+    // The other call alone is refused.
+    let found = |here, there| {
+        let control = scripted(Class::Durable, 2_000, 2_300, done(), there);
+        let run = scripted(Class::Durable, 2_000, 2_300, done(), here).control(control);
+        run.violations("stale_generation_inert").len()
+    };
+    assert_eq!(found(refused(), done()), 0);
+    assert_eq!(found("6".into(), done()), 1, "neither is refused");
+}
+
+#[test]
 fn a_request_in_flight_may_have_taken_effect_in_one_run_only() {
     let scripted = |class, result| {
         let scripted = history()
