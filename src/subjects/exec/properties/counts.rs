@@ -13,11 +13,12 @@ use std::time::Duration;
 
 use super::generations::LITTLE;
 use crate::history::{EventKind, Time};
-use crate::property::path::NEVER;
+use crate::property::path::{NEVER, through};
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation};
 use crate::schedule::Host;
 use crate::subjects::exec::limits::{LIMITS, client_limits, server_limits};
+use crate::subjects::exec::network_fault::AROUND;
 use crate::subjects::exec::web;
 use crate::subjects::judging::{host, judged};
 use crate::world::process::{Setup, TABLE};
@@ -51,6 +52,8 @@ struct Spans {
     retention: Duration,
     /// How long after its retention the server may keep a process because its connection is in doubt.
     doubt: Duration,
+    /// The longest time of a packet on its way.
+    latency: Duration,
     /// The time for a request and its answer, on an idle link.
     round_trip: Duration,
     /// The longest launch of a process. The client cannot end the process before that.
@@ -76,6 +79,7 @@ impl Spans {
             lifetime: server.detached_lifetime,
             retention: server.closed_retention,
             doubt: server.wire.ping_interval + round_trip,
+            latency: cx.plan.latency.1,
             round_trip,
             launch: launches.max().unwrap_or_default(),
         }
@@ -237,6 +241,29 @@ impl<'s, 'a> Scene<'s, 'a> {
         fault.settled.is_none_or(|settled| settled + MOMENT <= self.now) && fault.printed <= LITTLE
     }
 
+    /// Returns what may be before a request of a host: how many requests, and how much data. These are
+    /// the calls that were made by `to`, if they had no answer at `from`. Each answer may contain all
+    /// output. The data of a call that its user gave up may still be on its way.
+    fn before(&self, host: &str, from: Time, to: Time) -> (u64, u64) {
+        let may_be_there = |call: &&CallLife<'_>| {
+            let has_answer = call.settled().is_some_and(|at| at < from);
+            call.host == host && call.asked <= to && (call.is_given_up() || !has_answer)
+        };
+        let answer = (self.ledger.network_fault.printed + AROUND) as u64;
+        self.calls().filter(may_be_there).fold((0, 0), |(requests, data), call| {
+            let answers = call.requests.saturating_mul(answer);
+            let more = call.written.saturating_add(answers);
+            (call.requests.saturating_add(requests), more.saturating_add(data))
+        })
+    }
+
+    /// Whether a moment is enough until the server has the request of a call. The client has only so
+    /// many requests in flight, and the server handles them in order.
+    fn arrives_soon(&self, call: &CallLife<'_>) -> bool {
+        let (requests, data) = self.before(call.host, call.asked, call.asked);
+        requests <= self.spans.calls && data <= LITTLE as u64
+    }
+
     /// Whether the client certainly has a request of this call. The call makes one request, its user made it
     /// some time ago, and there is no answer. If the user waits for a start first, the time counts from the
     /// outcome of that start.
@@ -316,8 +343,9 @@ fn followed_processes(scene: &Scene<'_, '_>) -> Bounds {
     (least, Some(most))
 }
 
-/// A client terminates what it does not follow, once it is connected. A slow user learns late that a
-/// process has failed. If its user dropped it, only the calls that still wait for it report the failure.
+/// A client terminates what it does not follow, once it is connected. Its start and the terminate may
+/// be behind other data. A slow user learns late that a process has failed. If its user dropped it, only
+/// the calls that still wait for it report the failure.
 fn endings(scene: &Scene<'_, '_>) -> Bounds {
     let Some(attached) = scene.ledger.attached(scene.host) else { return (0, None) };
     if scene.ledger.network_fault.printed > LITTLE {
@@ -337,7 +365,9 @@ fn endings(scene: &Scene<'_, '_>) -> Bounds {
         let at = ends.chain(refused.map(|(at, _)| at)).max();
         call.is_slow && call.ended.is_none()
             || at.is_some_and(|at| {
-                scene.may_be_kept(at.max(attached), scene.spans.round_trip + scene.spans.launch)
+                let (_, data) = scene.before(call.host, at, scene.now);
+                let takes = scene.spans.round_trip + through(data, scene.spans.latency);
+                scene.may_be_kept(at.max(attached), takes + scene.spans.launch)
             })
     };
     at_most(count(scene.own().filter(|call| call.verb == "start"), failed))
@@ -431,7 +461,8 @@ fn file_requests(scene: &Scene<'_, '_>) -> Bounds {
 }
 
 /// Whether the server certainly performs a write: it is the first one to a file whose disk hangs for
-/// longer, and no other operation of any user is about files that may hold it up.
+/// longer, its request is there, and no other operation of any user is about files that may hold it
+/// up.
 fn is_hanging(scene: &Scene<'_, '_>, call: &CallLife<'_>) -> bool {
     let may_hold_up = |other: &CallLife<'_>| {
         other.asked <= call.asked
@@ -444,6 +475,7 @@ fn is_hanging(scene: &Scene<'_, '_>, call: &CallLife<'_>) -> bool {
         && call.asked + call.writes_hang > scene.now
         && scene.is_calm()
         && scene.is_attached_since(call.host, call.asked)
+        && scene.arrives_soon(call)
         && !scene.calls().any(may_hold_up)
 }
 

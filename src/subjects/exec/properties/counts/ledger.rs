@@ -55,6 +55,8 @@ pub(super) struct CallLife<'a> {
     /// The name of its process, if it is about one.
     pub(super) process: Option<&'a str>,
     pub(super) requests: u64,
+    /// The bytes that it writes.
+    pub(super) written: u64,
     /// The number of its tasks with files.
     pub(super) tasks: u64,
     /// How long its file may hang.
@@ -141,6 +143,7 @@ impl<'a> Ledger<'a> {
                     file: operation.fields.get("file").and_then(|file| file.as_str()),
                     process: operation.fields.get("process").and_then(|process| process.as_str()),
                     requests: operations::requests(operation),
+                    written: operations::written_bytes(operation).unwrap_or_default(),
                     tasks: operations::tasks(operation),
                     hangs: files::hangs(cx.plan, operation),
                     writes_hang: files::first_write(cx.plan, operation),

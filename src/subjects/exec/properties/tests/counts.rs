@@ -1,9 +1,12 @@
 //! Tests of `counts_are_true`: the bounds of the counts, and what widens them.
 
+use std::time::Duration;
+
 use super::super::counts::counts_are_true;
 use super::{milestone, started, violations};
 use crate::history::{Answer, Call, Class, ConnIndex, EventKind, ProcessOutcome, Side};
 use crate::property::scripted::ScriptedRun;
+use crate::schedule::LimitValue;
 use serde_json::json;
 
 /// A run in which a client is connected from 50 ms on, and follows `p1`, with true counts. It ends at
@@ -131,6 +134,22 @@ fn a_given_up_start_is_ended_after_the_fault_that_delays_it() {
 }
 
 #[test]
+fn a_given_up_start_is_ended_behind_the_data_before_it() {
+    let behind = |bytes: &str| {
+        let write = format!(r#"{{"process":"p1","bytes":"{bytes}"}}"#);
+        let run = connected().asked_as(2, 1_900, Class::InFlight, "write", &write);
+        let run = run.asked_as(3, 2_000, Class::InFlight, "start", r#"{"process":"p2"}"#);
+        let run = run.answered(3, 2_010, Answer::GivenUp);
+        let run = run.gauge("client", 2_500, "endings", 1).gauge("client", 5_000, "endings", 0);
+        let mut run = run.end(10_000);
+        run.plan.latency.1 = Duration::from_millis(200);
+        run
+    };
+    breaks(&behind("100B"), "client: `endings` is 1, but at most 0 can be open");
+    assert_eq!(found(&behind("200000B")), [""; 0], "it takes 2.4 s");
+}
+
+#[test]
 fn a_body_on_its_way_is_open() {
     let counted = |client, server| {
         let opened = EventKind::Opened { stream: "h2".into(), call: Call(2) };
@@ -162,6 +181,30 @@ fn a_write_to_a_disk_that_hangs_is_in_progress() {
     breaks(&writes("9s", None), fewer);
     assert_eq!(found(&writes("8s", None)), [""; 0], "it may be over");
     assert_eq!(found(&writes("9s", Some("read-file"))), [""; 0], "another one may hold it up");
+}
+
+#[test]
+fn a_write_to_a_disk_that_hangs_may_be_behind_other_requests() {
+    let behind = |verb: &str, fields: &str, calls: u64, gives_up: bool| {
+        let mut run = connected();
+        run.plan.setup.insert("file".into(), json!({ "f1": { "hangs": "9s" } }));
+        run.plan.limits.set("client.calls", LimitValue::Count(calls));
+        let mut run = run.asked_as(2, 1_900, Class::InFlight, verb, fields);
+        if gives_up {
+            run = run.answered(2, 1_990, Answer::GivenUp);
+        }
+        let run = run.asked_as(3, 2_000, Class::InFlight, "write-file", r#"{"file":"f1"}"#);
+        run.gauge("client", 2_000, "calls", 2)
+    };
+    let fewer = "server: `file-requests` is 0, but at least 1 must be open";
+    let write = |bytes: &str| format!(r#"{{"process":"p1","bytes":"{bytes}"}}"#);
+    breaks(&behind("write", &write("100B"), 16, false), fewer);
+    let long = write("100000B");
+    assert_eq!(found(&behind("write", &long, 16, false)), [""; 0], "a long line is before it");
+    assert_eq!(found(&behind("write", &long, 16, true)), [""; 0], "it is still on its way");
+    let own = r#"{"process":"p1"}"#;
+    breaks(&behind("terminate", own, 2, false), fewer);
+    assert_eq!(found(&behind("terminate", own, 1, false)), [""; 0], "it may wait for its turn");
 }
 
 #[test]

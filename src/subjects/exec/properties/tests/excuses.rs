@@ -96,8 +96,8 @@ fn a_process_with_another_reader_may_be_held() {
         assert_eq!(stopped(0, Some(verb)), 0, "{verb}");
     }
     assert_eq!(stopped(0, Some("read")), 1);
-    assert_eq!(stopped(1_880, None), 1);
-    assert_eq!(stopped(1_881, None), 0, "the client keeps all for the first look");
+    assert_eq!(stopped(1_879, None), 1);
+    assert_eq!(stopped(1_880, None), 0, "the client keeps all for the first look");
 }
 
 #[test]
