@@ -117,6 +117,10 @@ impl Driver {
             }
         };
         state.shared.core().close(&Failure::Closed);
+        // The bug: the tools work on until the connection is closed.
+        if !defect!(ClosedClientsWorkOn) {
+            state.tasks.abort_all();
+        }
         if let Wire::Open(_, link) = state.wire {
             link.finish(CLOSE_TIMEOUT).await;
         }

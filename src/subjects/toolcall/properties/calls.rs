@@ -1,6 +1,6 @@
 //! Properties of tool calls: which window runs them, when, and how they end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::facts::{CallStory, MS, text};
@@ -8,8 +8,8 @@ use super::story::{Story, window};
 use crate::history::{EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Phrase, Violation, ViolationFields};
-use crate::subjects::judging::{has_puppet, judged};
-use crate::subjects::toolcall::notes::{Status, ToolWork};
+use crate::subjects::judging::{has_puppet, host, judged};
+use crate::subjects::toolcall::notes::{Became, By, OfCall, Status, ToolWork};
 use crate::subjects::toolcall::setup;
 
 kinds! {
@@ -152,8 +152,10 @@ fn begins_wrongly(story: &Story<'_>, call: &CallStory<'_>, at: Time, host: &str)
         .attached
         .iter()
         .filter(|attached| attached.client == call.owner && !attached.is_second());
+    // The host may accept a connection that the window has given up. The window begins tools only
+    // while a connection is open.
     let knew = since
-        .filter(|attached| attached.at > over && attached.at <= at)
+        .filter(|attached| attached.at > over && attached.at <= at && attached.gone >= at)
         .map(|attached| attached.at)
         .min();
     let calm = (over + story.moment() < at && story.is_calm(host, over.before(story.moment()), at))
@@ -192,11 +194,8 @@ pub(super) fn tools_begin_once(story: &Story<'_>) -> Vec<Violation> {
     let is_reloaded =
         |host, from, to| story.begins_of(host).any(|begin| begin >= from && begin <= to);
     // A client remembers only so many calls that it has begun.
-    let is_forgotten = |call: &CallStory<'_>, host, from, to| {
-        let others = story.calls.iter().filter(|other| other.id != call.id);
-        let begins = others.flat_map(|other| &other.begins);
-        let between = begins.filter(|(at, on)| *on == host && *at >= from && *at <= to);
-        between.count() >= story.client_limits.begun_calls
+    let is_forgotten = |call: &CallStory<'_>, on: &str, from, to| {
+        others_begun(story, call, on, from, to) >= story.client_limits.begun_calls
     };
     let again = story.calls.iter().filter_map(|call| match call.begins[..] {
         // Nothing would excuse another begin now.
@@ -214,6 +213,24 @@ pub(super) fn tools_begin_once(story: &Story<'_>) -> Vec<Violation> {
         _ => None,
     });
     again.chain(story.calls.iter().filter_map(|call| not_begun(story, call))).collect()
+}
+
+/// Returns how many other calls a window began in an interval. Agents do not note the calls that
+/// they make in one step. A tool that is stopped at once notes no begin, so the client's milestones
+/// count, too.
+fn others_begun(story: &Story<'_>, call: &CallStory<'_>, on: &str, from: Time, to: Time) -> usize {
+    let own = judged(story.cx).filter(|event| host(event) == on && (from..=to).contains(&event.at));
+    let begun = own.filter_map(|event| match &event.what {
+        EventKind::Milestone { name: "toolcall.client.runs", fields } => Some(text(fields, "call")),
+        EventKind::Observed { saw, .. } => match saw.downcast_ref() {
+            Some(OfCall { by: By::Tool, call, what: Became::Works(ToolWork::Begins) }) => {
+                Some(call.as_str())
+            }
+            _ => None,
+        },
+        _ => None,
+    });
+    begun.filter(|id| *id != call.id).collect::<BTreeSet<_>>().len()
 }
 
 /// Detects that a window did not begin a call that may run. The window may need the room of another call

@@ -236,17 +236,28 @@ impl Story<'_> {
     }
 
     /// Returns whether the host knows that the user of a window has unsubscribed from all channels: no
-    /// connection of the window that existed then, except its present one, is left at the host. While
-    /// a fault holds a task of the host, the host does not know that a connection is over.
+    /// connection of the window that existed then, except its present one, is left at the host. A
+    /// handshake over another connection may name the channels, too. While a fault holds a task of
+    /// the host, the host does not know that a connection is over.
     fn has_left(&self, host: &str, left: Time, at: Time) -> bool {
         let own = || self.attached.iter().filter(|attached| window(attached.client) == host);
         let present = own().filter(|attached| attached.at <= at && !attached.is_second());
         let present = present.map(|attached| attached.at).max();
-        !own().any(|attached| {
+        let is_present = |conn: usize| {
+            own().any(|attached| attached.conn == conn && Some(attached.at) == present)
+        };
+        let is_arriving = self.arriving.iter().any(|attempt| {
+            window(attempt.client) == host
+                && attempt.from <= at
+                && self.later(attempt.to, Duration::ZERO) > left
+                && !is_present(attempt.conn)
+        });
+        let is_attached = own().any(|attached| {
             attached.at <= at
                 && self.later(attached.over, Duration::ZERO) > left
                 && (attached.is_second() || Some(attached.at) != present)
-        })
+        });
+        !is_arriving && !is_attached
     }
 
     /// Returns whether a user that left the session, which was confirmed at a moment, had taken part in it

@@ -67,7 +67,7 @@ pub(super) fn no_live_client_failed(story: &Story<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for failed in &story.failed {
         let (at, owner) = (failed.at, failed.owner);
-        let looks = |channel| story.watches(window(owner), channel, at, at);
+        let looks = |channel| story.watches_the_present(window(owner), channel, at);
         if story.has_left_the_session(window(owner), at) {
             continue;
         }
@@ -279,6 +279,7 @@ pub(super) fn returning_keeps(story: &Story<'_>) -> Vec<Violation> {
         // A chat that does not fit into the answer is missing for its window.
         if !story.may_lack_room(window(owner), chat, at)
             && !story.may_end_wait(owner, chat, at)
+            && story.watches_the_present(window(owner), chat, at)
             && named.all(|channel| story.returned_with(owner, channel, at))
         {
             story.cx.judges("returning_keeps");
@@ -465,6 +466,12 @@ pub(super) fn released_at_once(story: &Story<'_>) -> Vec<Violation> {
                 continue;
             }
             let Some(last_received) = last_received(story, call.owner, asked.at) else { continue };
+            // A window that is reloaded with its id begins anew: it does not report what its user
+            // stopped watching before.
+            let mut begins = story.begins_of(asked.host);
+            if begins.any(|begins| begins > asked.at && begins <= last_received) {
+                continue;
+            }
             let bound = last_received + story.moment();
             let looks_again = story.watch_spans.iter().any(|look| {
                 look.host == asked.host
@@ -637,6 +644,26 @@ impl Story<'_> {
     fn can_hold(&self, attached: &HostConnection<'_>, channel: &str, at: Time) -> bool {
         let since = attached.second.map_or(attached.gone, |asked| asked.before(MS));
         self.watches(window(attached.client), channel, since.min(at), at)
+    }
+
+    /// Returns whether a user may watch an earlier channel of the same name at a moment: the host
+    /// sent the state, the channel was deleted, and a fault may hide that from the window. The
+    /// connection of the window is not subscribed to the newer channel.
+    pub(super) fn may_be_outdated(&self, look: &WatchSpan<'_>, at: Time) -> bool {
+        let sent = self.sent_since(look.host, look.from);
+        self.existence.deleted_in(look.channel, sent, at)
+    }
+
+    /// Returns whether the user of a window watches a channel at a moment, and no earlier channel
+    /// of the same name.
+    fn watches_the_present(&self, host: &str, channel: &str, at: Time) -> bool {
+        self.watch_spans.iter().any(|look| {
+            look.host == host
+                && look.channel == channel
+                && look.from <= at
+                && look.to > at
+                && !self.may_be_outdated(look, at)
+        })
     }
 
     /// Returns whether a client is the newest one of its window.

@@ -156,6 +156,15 @@ fn failed(scripted: ScriptedRun, ms: u64, owner: &str) -> ScriptedRun {
     saw(scripted, ms, "server", "t1", "agent: call-1 is over: failed (gone)")
 }
 
+/// The chat is removed and made again, without a pause.
+fn remade(scripted: ScriptedRun, ms: u64) -> ScriptedRun {
+    let note = |scripted: ScriptedRun, note: OfChannel| {
+        let saw = Data::of(note);
+        scripted.entry(ms, Some("server"), EventKind::Observed { stream: "c1".into(), saw })
+    };
+    note(note(scripted, OfChannel::Deleted), OfChannel::Stored)
+}
+
 fn over(scripted: ScriptedRun, ms: u64, how: &str) -> ScriptedRun {
     saw(scripted, ms, "server", "t1", &format!("agent: call-1 is over: {how}"))
 }

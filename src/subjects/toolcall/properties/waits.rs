@@ -175,7 +175,7 @@ impl Story<'_> {
                 let goes_on = [wait.to, attached.gone, attached.over, look.to]
                     .iter()
                     .all(|until| *until > at);
-                (goes_on && self.is_newest(wait.client, at))
+                (goes_on && self.is_newest(wait.client, at) && !self.may_be_outdated(look, at))
                     .then(|| (at, Phrase::new(&LOOKED, ViolationFields::default())))
             },
         )

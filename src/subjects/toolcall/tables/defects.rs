@@ -412,6 +412,8 @@ pub const DEFECTS: &[DefectDoc] = &[
         "a client that reconnects to a host that has given up its place does not join the session again", "derived"),
     defect("UnwatchedToolsGoOn", "unwatched-tools-go-on", &["no_work_for_what_is_over"],
         "a client that unsubscribes from a chat during an outage does not stop the tools of its calls there", "derived"),
+    defect("ClosedClientsWorkOn", "closed-clients-work-on", &["no_work_for_what_is_over"],
+        "a client that its user closes does not stop its tools until its connection is closed", "derived"),
     defect("MessagesWakeNothing", "messages-wake-nothing", &["requests_end_in_time"],
         "the client does not wake its task to send an action: it goes out with the next message from the host", "derived"),
     defect("TokensAreSentAgain", "tokens-are-sent-again", &["requests_end_in_time"],

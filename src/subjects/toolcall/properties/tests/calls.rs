@@ -36,6 +36,15 @@ fn a_tool_works_for_its_own_windows_calls_when_they_may_run() {
     let late = |ms| begins(over(ready(call("client")), 2_000, "failed (gone)"), ms);
     holds(&late(2_010), no_work_for_what_is_over);
     assert_eq!(violations(&late(2_001 + MOMENT), no_work_for_what_is_over).len(), 1);
+    // The host accepts another connection after the end of the call.
+    let accepted_late = |gone| {
+        let ended = over(ready(call("client")), 2_000, "failed (gone)");
+        let run = accepted(ended.conn(2, 1_200, gone), 2_005, "2");
+        violations(&begins(run, 2_010), no_work_for_what_is_over).len()
+    };
+    assert_eq!(accepted_late(None), 1);
+    assert_eq!(accepted_late(Some(2_010)), 1, "it lived until then");
+    assert_eq!(accepted_late(Some(1_300)), 0, "the window had given it up");
     let flash = |ms| {
         milestone(
             over(ready(call("client")), 2_000, "failed (gone)"),

@@ -52,6 +52,16 @@ fn a_tool_begins_again_only_in_another_window_or_for_a_forgotten_call() {
     assert_eq!(found(limited(other(once(), 1_060))), 1, "it began before");
     assert_eq!(found(other(once(), 2_000)), 1, "the limit is higher");
     assert_eq!(found(limited(once())), 1);
+    // The agent does not note a call that it makes in one step.
+    assert_eq!(found(limited(begins(once(), 2_000, "call-2"))), 0);
+    // A tool that is stopped at once notes no begin.
+    let flash = |host: &str, ms| {
+        let fields = [("call", "call-2")];
+        limited(milestone(once(), ms, host, "toolcall.client.runs", &fields))
+    };
+    assert_eq!(found(flash("client", 2_000)), 0);
+    assert_eq!(found(flash("client2", 2_000)), 1, "another window");
+    assert_eq!(found(flash("client", 5_001)), 1, "it came later");
 }
 
 #[test]

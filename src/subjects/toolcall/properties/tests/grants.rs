@@ -123,6 +123,19 @@ fn a_window_that_left_takes_no_part_by_itself() {
         violations(&again(r#"{"chat":"s1","looks-only":true}"#), places_are_wanted).len(),
         1
     );
+    // An earlier handshake named the session, and the host does not know that it is over.
+    let arrives = |from| {
+        let run = again(r#"{"chat":"s1","looks-only":true}"#).conn(2, 4_000, None);
+        let fields = [("conn", "2"), ("client", "client")];
+        milestone(run, from, "server", "toolcall.host.arriving", &fields)
+    };
+    holds(&arrives(4_900), places_are_wanted);
+    assert_eq!(violations(&arrives(6_101), places_are_wanted).len(), 1);
+    let given_up = |ms| {
+        milestone(arrives(4_900), ms, "server", "toolcall.host.no-handshake", &[("conn", "2")])
+    };
+    holds(&given_up(5_001), places_are_wanted);
+    assert_eq!(violations(&given_up(5_000), places_are_wanted).len(), 1);
 }
 
 #[test]

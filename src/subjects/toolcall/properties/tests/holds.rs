@@ -34,6 +34,12 @@ fn an_unwatched_channel_is_released_at_once() {
     let gone = || here_until(Some(4_900));
     assert_eq!(away(accepted(gone().conn(2, 5_500, None), 5_510, "2")), 1);
     assert_eq!(away(accepted(gone().conn_labelled("second", 1, 5_500, None), 5_510, "2")), 0);
+    // A window that was reloaded with its id meanwhile begins anew.
+    let reloaded = |ms| {
+        let back = accepted(gone().conn(2, 5_500, None), 5_510, "2");
+        away(back.asked_as(2, ms, Class::Durable, "reload", r#"{"keeps-id":true}"#))
+    };
+    assert_eq!((reloaded(4_950), reloaded(5_400), reloaded(5_511)), (1, 0, 1));
     // An agent notes a call at the moment in which its host dies: the call dies with the host.
     let released = |begun| {
         let scripted = calls(begun, 1_000, "call-1", "client").asked_as(

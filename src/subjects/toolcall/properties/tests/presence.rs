@@ -17,6 +17,31 @@ fn a_client_with_a_live_connection_is_not_failed() {
     holds(&scripted(Some(40_000)), no_live_client_failed);
 }
 
+/// A fault may hide from a window that its chat was removed and made again. Its connection is not
+/// subscribed to the newer chat.
+#[test]
+fn a_window_that_watches_the_removed_chat_does_not_watch_the_newer_one() {
+    let run = |looked| looks(accepted(history().conn(1, 10, None), 20, "1"), looked, "client");
+    let call = |run, ms| failed(calls(run, 20_000, "call-1", "client"), ms, "client");
+    let found = |run| violations(&call(run, 40_000), no_live_client_failed).len();
+    assert_eq!(found(remade(run(30), 10_000)), 0);
+    assert_eq!(found(remade(run(30), 40_001)), 1);
+    let sent = 5_000 - MOMENT;
+    assert_eq!(found(remade(run(5_000), sent)), 0, "its state may have been on its way");
+    assert_eq!(found(remade(run(5_000), sent - 1)), 1);
+    let fields = [("chat", "c1"), ("call", "call-1"), ("owner", "client"), ("away", "0")];
+    let returns = |run: ScriptedRun| {
+        let run = accepted(run.conn(2, 10_900, None), 11_000, "2");
+        let run = milestone(run, 11_000, "server", "toolcall.host.call-failed", &fields);
+        violations(&run, returning_keeps)
+    };
+    assert_eq!(
+        returns(here_until(Some(10_000))),
+        ["call-1: the host failed it as its owner client returned and named c1 (at 11.000 s)"]
+    );
+    assert_eq!(returns(remade(here_until(Some(10_000)), 10_500)), Vec::<String>::new());
+}
+
 #[test]
 fn an_older_connection_is_a_live_one() {
     let second = history().conn(1, 10, None).conn(2, 20, Some(5_000));

@@ -39,6 +39,11 @@ fn the_host_does_not_wait_for_a_connected_client_that_watches() {
         1,
         "an older connection is one"
     );
+    assert_eq!(
+        violations(&waits(remade(older(), 4_000), "c1", 5_000, 9_000), waits_have_causes).len(),
+        0,
+        "its user watches the chat that was removed"
+    );
     let let_go = saw(accepted(back(), 10_000, "2"), 10_100, "client", "c1", "unsubscribed");
     holds(&waits(let_go, "c1", 5_000, 30_000), waits_have_causes);
 }
