@@ -83,7 +83,9 @@ fn untrue(
     let there = stdout.iter().zip(1..).filter(|(_, position)| !is_lost(*position));
     let there = there.map(|(line, _)| line).chain(stderr);
     let printed: Vec<u8> = there.flat_map(|(_, line)| line.whole().into_owned()).collect();
-    if is_ordered && !printed.starts_with(logs.output.as_bytes()) {
+    // The user has read text. A process that is killed may leave a part of a character.
+    let printed = String::from_utf8_lossy(&printed);
+    if is_ordered && !printed.starts_with(&logs.output) {
         return Some((&OTHER_TEXT, fields! {}));
     }
     if !is_ordered && events.is_plain && !is_merged(logs.output.as_bytes(), &process.lines) {

@@ -247,6 +247,19 @@ fn a_server_that_has_room_refuses_no_command() {
 }
 
 #[test]
+fn a_command_that_ends_in_the_millisecond_of_its_launch_takes_room() {
+    let ran = |ms| {
+        let other = history().effect(1, ms, "q1").ended("q1", ms, ProcessOutcome::Exit(0));
+        let busy = Answer::Refused(refused(503, "SERVICE_UNAVAILABLE").into());
+        let mut scripted = asks(other, 1_200, "run").answered(2, 1_300, busy);
+        scripted.plan.limits.set("server.running-commands", LimitValue::Count(1));
+        scripted
+    };
+    holds(&ran(1_250), server::commands_are_bounded);
+    breaks(&ran(100), server::commands_are_bounded, "at most 0 of 1 ran since 1.200 s");
+}
+
+#[test]
 fn a_wrong_cursor_is_refused_for_its_reason() {
     let asked = |answer: Answer| {
         let fields = r#"{"process":"p1","cursor":"99999"}"#;

@@ -364,14 +364,18 @@ fn done(story: &Story<'_>, run: &Run<'_>) -> Option<(Time, Duration)> {
         return Some((reported, ends + turn.interrupt));
     }
     if let Some(left) = run.left() {
+        // After the next final answer, silence counts again.
+        let since = run.final_answer().unwrap_or(run.asked);
         let deadline = match setup.end {
             End::Error => turn.follow_up,
             _ if infers(&setup)
                 && !may_forget_news(story, run, left)
-                && !hears_noise(story, run, left + turn.inference) =>
+                && !hears_noise(story, run, since, left + turn.inference) =>
             {
                 turn.inference
             }
+            // Each unreadable line ends the silence, and then more of them may come.
+            _ if hears_noise(story, run, left, left + turn.idle) => turn.absolute,
             _ => turn.idle.min(turn.absolute),
         };
         return Some((left, deadline + turn.interrupt + ends));
@@ -388,16 +392,14 @@ fn infers(setup: &TurnSetup) -> bool {
         && setup.open == Open::None
 }
 
-/// Whether the client of a turn may have got an unreadable line of another turn by this time. The broker
+/// Whether the client of a turn may have got an unreadable line of another turn in this span. The broker
 /// passes such a line to the client that it works for: the line may be news of that one. The app-server may
 /// still send it for a turn that its own client has left, until it accepts the interrupt.
-fn hears_noise(story: &Story<'_>, run: &Run<'_>, by: Time) -> bool {
+fn hears_noise(story: &Story<'_>, run: &Run<'_>, since: Time, by: Time) -> bool {
     let is_noisy = |name: &str| {
         let setup = setup::turn(story.cx.plan, name);
         setup.unreadable > 0 || matches!(setup.noise, Noise::Line | Noise::Fields | Noise::Work)
     };
-    // After the next final answer, silence counts again.
-    let since = run.final_answer().unwrap_or(run.asked);
     let overlaps = |started: Option<Time>, gone: Option<Time>| {
         started.is_some_and(|started| started <= by) && gone.is_none_or(|gone| gone >= since)
     };

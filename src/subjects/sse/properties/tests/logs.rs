@@ -39,6 +39,19 @@ fn the_logs_of_a_command_are_what_it_printed() {
 }
 
 #[test]
+fn a_process_that_is_killed_may_leave_a_part_of_a_character() {
+    let produced = |scripted: ScriptedRun, bytes: &'static [u8]| {
+        let what = EventKind::Produced { stream: "p1/stdout".into(), bytes: bytes.into() };
+        scripted.entry(1_100, Some("server"), what)
+    };
+    let part = || produced(background(), b"b\xe2\x82");
+    let read = |output: &str| seen(part(), SeenLogs { output: output.to_owned(), ..logs() });
+    holds(&read("a\nb\u{fffd}"), logs_are_true);
+    breaks(&read("a\nb"), logs_are_true, "end after 3 bytes, but the process printed 6");
+    breaks(&read("a\nb\u{fffd}\u{fffd}"), logs_are_true, "not what the process printed");
+}
+
+#[test]
 fn logs_with_a_gap_contain_all_other_lines() {
     // The log of three lines and of the ending keeps two events.
     let three = || {

@@ -57,6 +57,31 @@ fn a_start_without_an_answer_ends_in_time() {
     holds(&ends(&[]), ending_is_prompt);
 }
 
+/// The broker passes an unreadable line of a turn that its client has left to the client that works now. So the time
+/// without news of that client begins again.
+#[test]
+fn an_unreadable_line_of_another_turn_ends_a_silence() {
+    let silent = |noise: &str, over: u64| {
+        let other = json!({ "turn": "t2", "route": "broker" }).to_string();
+        let mut run = asked("broker").asked_as(2, 1_000, Class::InFlight, "task", &other);
+        run.plan.limits.set("client.idle", LimitValue::secs(3));
+        run.plan.limits.set("client.absolute", LimitValue::secs(20));
+        let turns =
+            json!({ "t1": { "answer": "none", "end": "omitted" }, "t2": { "noise": noise } });
+        run.plan.setup.insert(TABLE.into(), turns);
+        let of_other = |run: ScriptedRun, ms: u64, note: TurnNote| {
+            run.user(ms, EventKind::Observed { stream: "t2-2".into(), saw: note.into() })
+        };
+        let run = of_other(run, 2_000, begins("turn-2"));
+        let run = of_other(run, over, TurnNote::Gone).answered(2, over, failed(0));
+        let run = notes(notes(run, 2_000, begins("turn-1")), 5_000, TurnNote::Left);
+        run.answered(1, 30_000, failed(0))
+    };
+    breaks(&silent("none", 9_000), ending_is_prompt, "done with the turn at 5.000 s");
+    breaks(&silent("line", 4_999), ending_is_prompt, "done with the turn at 5.000 s");
+    holds(&silent("line", 5_000), ending_is_prompt);
+}
+
 #[test]
 fn an_app_server_that_ends_in_time_gets_no_signal() {
     let signalled = |note: AppServerNote, setup: Value| {
