@@ -14,6 +14,8 @@ use crate::property::{Dependent, Thing};
 use crate::schedule::Plan;
 use crate::schedule::units::WrittenDuration;
 use crate::subjects::records;
+use crate::subjects::toolcall::limits::{LIMITS, client_limits};
+use reknit_toolcall::limits::ClientLimits;
 
 /// The creation time of everything that exists at the start.
 pub(super) const AT_FIRST: &str = "2026-01-01T00:00:00.000Z";
@@ -296,20 +298,26 @@ pub fn turn(plan: &Plan, name: &str) -> TurnSetup {
 }
 
 /// Whether an operation or a turn depends on a channel that the host restores, or on the agent of a
-/// turn: it is about the same chat, or shows it, or about a session whose chats the host restores.
+/// turn: it is about the same chat, or shows it, or about a session whose chats the host restores. If windows
+/// run few tools at once, the turns of one chat wait for those of another.
 pub(super) fn depends(plan: &Plan, dependent: Dependent<'_>, thing: Thing<'_>) -> bool {
+    let tools = client_limits(&plan.limits.over(LIMITS)).running_tools;
+    let waits =
+        matches!(thing, Thing::Producer(_)) && tools < ClientLimits::default().running_tools;
     let chat_of = |name: &str| turn(plan, records::declared(name)).chat;
     let channel = match thing {
         Thing::Fetched(channel) => channel.to_owned(),
         Thing::Producer(turn) => chat_of(&turn.0),
     };
     match dependent {
-        Dependent::Stream(turn) => is_session(&channel) || chat_of(&turn.0) == channel,
+        Dependent::Stream(turn) => waits || is_session(&channel) || chat_of(&turn.0) == channel,
         Dependent::Operation(operation) => {
             let field = |name: &str| operation.fields.get(name).and_then(|field| field.as_str());
             match field("turn").map(chat_of).as_deref().or(field("channel")).or(field("chat")) {
                 // A session shows the status of its chats.
-                Some(named) => named == channel || is_session(named) || is_session(&channel),
+                Some(named) => {
+                    waits || named == channel || is_session(named) || is_session(&channel)
+                }
                 None => is_session(&channel) && field("name").is_none_or(|name| name == channel),
             }
         }
@@ -344,7 +352,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::schedule::Operation;
+    use crate::schedule::{LimitValue, Operation};
 
     fn plan(turns: serde_json::Value) -> Plan {
         let mut plan = Plan::new("toolcall");
@@ -403,6 +411,15 @@ mod tests {
         assert_eq!(of(&asked("create-session", "name", "s2")), [false; 5]);
         let streams = things.map(|thing| depends(&plan, Dependent::Stream(&t1), thing));
         assert_eq!(streams, [true, true, false, false, true]);
+        let mut tight = plan.clone();
+        tight.limits.set("client.running-tools", LimitValue::Count(1));
+        let needs = |operation: &Operation| {
+            things.map(|thing| depends(&tight, Dependent::Operation(operation), thing))
+        };
+        let of_c1 = [true, true, false, true, true];
+        assert_eq!(needs(&asked("start-turn", "turn", "t1")), of_c1, "one tool waits for another");
+        assert_eq!(things.map(|thing| depends(&tight, Dependent::Stream(&t1), thing)), of_c1);
+        assert_eq!(needs(&rename), of(&rename));
     }
 
     #[test]

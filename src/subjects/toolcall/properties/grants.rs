@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::facts::{HostConnection, MS, UserOperation};
-use super::story::{Story, window};
+use super::story::{Story, defaults, window};
 use crate::history::{Answer, Call, EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Phrase, Violation, ViolationFields};
@@ -221,7 +221,8 @@ impl Grant<'_, '_> {
         let watches = self.story.watches(self.asked.host, SESSION, from.before(MS), to);
         let own = || self.titles.iter().filter(|seen| seen.host == self.asked.host);
         let competes = |(call, other): (&Call, &UserOperation<'_>)| {
-            let is_over = self.answered.get(call).is_some_and(|at| *at < from);
+            let is_answered = self.answered.get(call).is_some_and(|at| *at < from);
+            let is_over = is_answered && !self.may_be_repeated(other);
             *call != self.call && other.verb() == "rename" && other.at <= to && !is_over
         };
         let mut seen = own().filter(|seen| seen.at >= from && seen.at <= to).peekable();
@@ -236,6 +237,15 @@ impl Grant<'_, '_> {
             self.judges();
         }
         (is_judged && is_unseen).then(|| Phrase::new(&NOT_SEEN, ViolationFields::default()))
+    }
+
+    /// Returns whether a host that remembers few outcomes may perform an answered action again: its client
+    /// sent it over two connections, and the older message may arrive late.
+    fn may_be_repeated(&self, asked: &UserOperation<'_>) -> bool {
+        let story = self.story;
+        let mut own = story.attached.iter().filter(|other| window(other.client) == asked.host);
+        story.host_limits.outcomes < defaults().outcomes
+            && own.any(|attached| attached.at > asked.at)
     }
 
     /// The last token that the window sent before it started the turn, if the window stayed connected

@@ -7,6 +7,7 @@ use super::super::grants::confirmed_is_done;
 use super::super::places::{news_are_wanted, places_are_wanted};
 use super::super::storage::{ended_is_stored, entries_are_true};
 use super::*;
+use crate::schedule::LimitValue;
 
 fn note(scripted: ScriptedRun, ms: u64, host: &str, about: &str, what: OfChannel) -> ScriptedRun {
     let saw = Data::of(what);
@@ -81,6 +82,14 @@ fn a_confirmed_title_is_seen() {
     };
     holds(&earlier(Answer::GivenUp), confirmed_is_done); // it may still take effect
     assert_eq!(violations(&earlier(rejected("no")), confirmed_is_done).len(), 1);
+    let repeated = |back: u64, outcomes: u64| {
+        let run = accepted(earlier("named".into()).conn(2, back - 10, None), back, "2");
+        let mut run = run;
+        run.plan.limits.set("host.outcomes", LimitValue::Count(outcomes));
+        violations(&run, confirmed_is_done).len()
+    };
+    assert_eq!((repeated(4_050, 1), repeated(4_050, 256)), (0, 1));
+    assert_eq!(repeated(3_950, 1), 1, "it was not sent again");
 }
 
 #[test]
