@@ -168,20 +168,20 @@ impl FileRequests {
         }
     }
 
-    /// Returns the next message if one is available, and starts the requests that waited for it.
+    /// Returns the next message if one is available.
     pub(super) fn try_next(&mut self) -> Option<String> {
         let outbound = self.answers.try_recv().ok()?;
-        let text = self.taken(outbound);
-        self.start_all();
-        Some(text)
+        Some(self.taken(outbound))
     }
 
+    /// Frees the place of an answered request for those that wait, before a later one can take it.
     fn taken(&mut self, outbound: Outbound) -> String {
         if let Some(bytes) = outbound.answers {
             self.started -= 1;
             if !defect!(AnsweredBytesCount) {
                 self.started_bytes -= bytes;
             }
+            self.start_all();
         }
         outbound.text
     }
