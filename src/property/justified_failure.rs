@@ -30,7 +30,8 @@
 //! - (f) A server of its path is a puppet.
 //! - (g) It is a call that a host of the outside world had to answer, or that something slow may have
 //!   [held](super::Guarantees::held), or whose answer may need that long on the link (with the answers to the
-//!   calls before it), and it had waited without an answer for as long as a call may wait.
+//!   calls whose requests may be before its own), and it had waited without an answer for as long as a call
+//!   may wait.
 //!   A fault, and `A` after it, leave no time for the answers.
 //!
 //! A client that failed permanently reports the failure for every later call. Therefore (a), (c)

@@ -7,8 +7,8 @@
 //! - A call is answered differently because one user was ahead of the other when the call was made.
 //!   That user had seen everything of a stream that the other had seen, and more, and the other saw
 //!   something of that stream later.
-//! - A call is refused in one run and done in the other, and its user made another call before the answer,
-//!   and after its client had opened a newer connection. The request took effect before that other call in
+//! - A durable call is refused in one run and done in the other, and its user made another call before the
+//!   answer, and after its client had opened a newer connection. The request took effect before that other call in
 //!   one run, and after it in the other.
 //! - A client opens a newer connection during a durable call, a call of another user is in progress
 //!   after that, and one of these calls is refused in one run only. The first request took effect before
@@ -58,7 +58,8 @@ pub(super) fn diverged_at((facts, control): (&Facts<'_>, &Facts<'_>), pairs: &Pa
 /// effect over the connection that it was made on in one of them, and over a newer one in the other.
 fn passed(facts: &Facts<'_>, call: &CallFacts<'_>, control: &CallFacts<'_>) -> Option<Time> {
     let ((at, here), (then, there)) = (answer(call)?, answer(control)?);
-    let newer = newer_connection(facts, call)?;
+    // A client sends only a durable call again.
+    let newer = newer_connection(facts, call).filter(|_| call.class == Class::Durable)?;
     let others = facts.calls.iter().filter(|other| other.host == call.host);
     let others =
         others.map(|other| other.at).filter(|other| *other > newer && *other < at.min(then));

@@ -152,10 +152,9 @@ fn begins_wrongly(story: &Story<'_>, call: &CallStory<'_>, at: Time, host: &str)
         .attached
         .iter()
         .filter(|attached| attached.client == call.owner && !attached.is_second());
-    // The host may accept a connection that the window has given up. The window begins tools only
-    // while a connection is open.
+    // The host may accept a connection that the window has given up.
     let knew = since
-        .filter(|attached| attached.at > over && attached.at <= at && attached.gone >= at)
+        .filter(|attached| attached.at > over && attached.at <= at && attached.gone > attached.at)
         .map(|attached| attached.at)
         .min();
     let calm = (over + story.moment() < at && story.is_calm(host, over.before(story.moment()), at))

@@ -195,8 +195,9 @@ impl HostCore {
             }
             applied => applied?,
         };
+        let begun = self.transports.get(&conn).map_or(UNKNOWN, |transport| transport.numbering);
         if is_of_place && let Some(known) = self.clients.get_mut(client) {
-            known.place_from = known.place_from.max(Some(conn));
+            known.place_from = known.place_from.max(begun);
         }
         if renames && !defect!(TitleIsNotSaved) {
             self.save(&channel);
@@ -278,7 +279,7 @@ impl HostCore {
             StateAction::SessionActiveClientSet(_) | StateAction::SessionActiveClientRemoved(_)
                 if self.has_newer_place(conn, client) =>
             {
-                Err("a newer connection took or gave up a place")
+                Err("the client has begun anew since")
             }
             StateAction::SessionActiveClientSet(_) => self.may_be_active(conn, client, channel),
             StateAction::SessionActiveClientRemoved(_) => Ok(()),
@@ -322,15 +323,17 @@ impl HostCore {
         }
     }
 
-    /// An active client must subscribe to the session: if it unsubscribes, the host ends its
-    /// activity there.
-    /// Returns whether a newer connection of a client took or gave up a place among the active clients. What
-    /// arrives over an older connection is late then: a window before a reload may have sent it.
+    /// Returns whether a client took or gave up a place among the active clients after a later
+    /// `initialize` than that of this connection. What arrives here is late then: a window may have sent it
+    /// before its reload.
     fn has_newer_place(&self, conn: ConnId, client: &str) -> bool {
-        let newest = self.clients.get(client).and_then(|known| known.place_from);
-        newest.is_some_and(|newest| newest > conn) && !defect!(OlderPlaceCounts)
+        let begun = self.transports.get(&conn).map_or(UNKNOWN, |transport| transport.numbering);
+        let newest = self.clients.get(client).map_or(UNKNOWN, |known| known.place_from);
+        begun != UNKNOWN && begun < newest && !defect!(OlderPlaceCounts)
     }
 
+    /// An active client must subscribe to the session: if it unsubscribes, the host ends its
+    /// activity there.
     fn may_be_active(&self, conn: ConnId, client: &str, channel: &str) -> Result<(), &'static str> {
         let Some(SnapshotState::Session(state)) = self.state(channel) else {
             return Err("no such session");

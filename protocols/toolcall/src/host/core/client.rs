@@ -33,8 +33,8 @@ pub(super) struct ClientRecord {
     pub(super) authenticated: BTreeSet<String>,
     /// The newest connection over which it sent a token.
     pub(super) token_from: Option<ConnId>,
-    /// The newest connection over which it took or gave up a place among the active clients.
-    pub(super) place_from: Option<ConnId>,
+    /// The newest numbering in which it took or gave up a place among the active clients.
+    pub(super) place_from: u64,
 }
 
 /// An action that was received and answered.
@@ -71,7 +71,7 @@ impl ClientRecord {
             baselines: BTreeMap::new(),
             authenticated: BTreeSet::new(),
             token_from: None,
-            place_from: None,
+            place_from: UNKNOWN,
         }
     }
 

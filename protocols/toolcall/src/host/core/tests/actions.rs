@@ -58,14 +58,14 @@ fn a_forged_host_action_is_refused_and_reported_to_its_sender_only() {
 }
 
 #[test]
-fn a_place_follows_the_newest_connection_that_took_or_gave_it_up() {
+fn a_place_follows_the_newest_window_that_took_or_gave_it_up() {
     let (mut host, older) = Host::with_chat("a", &["tool"]);
     let newer = host.second("a", &["tool"]);
-    let leaves = json!({ "type": "session/activeClientRemoved", "clientId": "a" });
-    host.dispatch(older, 2, "s", leaves.clone());
-    let why = "a newer connection took or gave up a place";
+    let leaves = || json!({ "type": "session/activeClientRemoved", "clientId": "a" });
+    host.dispatch(older, 2, "s", leaves());
+    let why = "the client has begun anew since";
     assert_eq!(host.actions(older).last().unwrap()["rejectionReason"], why);
-    host.dispatch(newer, 2, "s", leaves);
+    host.dispatch(newer, 2, "s", leaves());
     assert_eq!(host.received(newer), ["session/activeClientRemoved"]);
     host.offers(older, "a", &["tool"]);
     assert_eq!(host.actions(older).last().unwrap()["rejectionReason"], why);
