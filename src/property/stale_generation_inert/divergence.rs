@@ -58,8 +58,7 @@ pub(super) fn diverged_at((facts, control): (&Facts<'_>, &Facts<'_>), pairs: &Pa
 /// effect over the connection that it was made on in one of them, and over a newer one in the other.
 fn passed(facts: &Facts<'_>, call: &CallFacts<'_>, control: &CallFacts<'_>) -> Option<Time> {
     let ((at, here), (then, there)) = (answer(call)?, answer(control)?);
-    // A client sends only a durable call again.
-    let newer = newer_connection(facts, call).filter(|_| call.class == Class::Durable)?;
+    let newer = newer_connection(facts, call)?;
     let others = facts.calls.iter().filter(|other| other.host == call.host);
     let others =
         others.map(|other| other.at).filter(|other| *other > newer && *other < at.min(then));
@@ -73,10 +72,6 @@ fn passed_another_user(
     (call, control): (&CallFacts<'_>, &CallFacts<'_>),
     pairs: &Pairs<'_>,
 ) -> Option<Time> {
-    // A client sends only a durable call again.
-    if call.class != Class::Durable {
-        return None;
-    }
     let ((at, here), (then, there)) = (answer(call)?, answer(control)?);
     let newer = newer_connection(facts, call).filter(|newer| *newer < at.max(then))?;
     let others = pairs.calls.iter().filter(|(other, _)| other.host != call.host);
@@ -96,8 +91,12 @@ fn answer(call: &CallFacts<'_>) -> Option<(Time, bool)> {
     }
 }
 
-/// Returns when the client of a call first opened another connection after the call.
+/// Returns when the client of a durable call first opened another connection after the call. It sends no
+/// other call again.
 fn newer_connection(facts: &Facts<'_>, call: &CallFacts<'_>) -> Option<Time> {
+    if call.class != Class::Durable {
+        return None;
+    }
     let own = facts.cx.history.conns.iter().filter(|conn| conn.client.as_str() == call.host);
     own.map(|conn| conn.opened).filter(|opened| *opened > call.at).min()
 }

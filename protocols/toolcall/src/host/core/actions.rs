@@ -103,6 +103,11 @@ impl HostCore {
         if defect!(RepetitionAcrossAReload) || defect!(OlderOutcomeIsKept) {
             return UNKNOWN;
         }
+        self.begun(conn)
+    }
+
+    /// Returns the numbering that a connection began or continues.
+    fn begun(&self, conn: ConnId) -> u64 {
         self.transports.get(&conn).map_or(UNKNOWN, |transport| transport.numbering)
     }
 
@@ -195,7 +200,7 @@ impl HostCore {
             }
             applied => applied?,
         };
-        let begun = self.transports.get(&conn).map_or(UNKNOWN, |transport| transport.numbering);
+        let begun = self.begun(conn);
         if is_of_place && let Some(known) = self.clients.get_mut(client) {
             known.place_from = known.place_from.max(begun);
         }
@@ -327,7 +332,7 @@ impl HostCore {
     /// `initialize` than that of this connection. What arrives here is late then: a window may have sent it
     /// before its reload.
     fn has_newer_place(&self, conn: ConnId, client: &str) -> bool {
-        let begun = self.transports.get(&conn).map_or(UNKNOWN, |transport| transport.numbering);
+        let begun = self.begun(conn);
         let newest = self.clients.get(client).map_or(UNKNOWN, |known| known.place_from);
         begun != UNKNOWN && begun < newest && !defect!(OlderPlaceCounts)
     }
