@@ -98,6 +98,13 @@ pub trait Subject: Send + Sync + 'static {
         None
     }
 
+    /// Whether a server rightly carries out a request that arrives over an older connection after its
+    /// client installed a newer one. The control run of `stale_generation_inert` then delivers such
+    /// requests, because they have an effect by the rules of the protocol.
+    fn accepts_late_requests(&self) -> bool {
+        false
+    }
+
     /// The milestone, with a field `conn`, that is reached when the handshake on a client's
     /// connection is complete. From then until the generation is installed, the client catches up
     /// with the items that it missed.

@@ -2,7 +2,8 @@
 //! delivers, ends or pauses anything.
 //!
 //! The control run shows this: it runs the same plan, but drops such packets instead of delivering
-//! them. Users must see the same items, endings and call results in both runs, possibly at other
+//! them. If the protocol lets a server carry out late requests, it delivers these
+//! ([`accepts_late_requests`](crate::Subject::accepts_late_requests)). Users must see the same items, endings and call results in both runs, possibly at other
 //! times. The property ignores every difference that times alone could explain:
 //! - All differences, if either run is inconclusive, or if the runs executed different steps of the
 //!   schedule.

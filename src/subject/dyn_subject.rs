@@ -19,6 +19,7 @@ use super::{
 pub trait DynSubject: Repertoire {
     fn description(&self) -> &'static str;
     fn limit_profiles(&self) -> &'static [LimitProfile];
+    fn accepts_late_requests(&self) -> bool;
     fn defects(&self) -> &'static [DefectDoc];
     fn variants(&self) -> &'static [VariantDoc];
     fn rules(&self) -> &'static [Rule];
@@ -136,6 +137,10 @@ impl<S: Subject> DynSubject for S {
 
     fn limit_profiles(&self) -> &'static [LimitProfile] {
         Subject::limit_profiles(self)
+    }
+
+    fn accepts_late_requests(&self) -> bool {
+        Subject::accepts_late_requests(self)
     }
 
     fn defects(&self) -> &'static [DefectDoc] {

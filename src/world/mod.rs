@@ -58,7 +58,7 @@ use engines::event::EventMachine;
 use engines::turmoil::TickMachine;
 use hosts::{HostState, Hosts, Role};
 use network::directory::Directory;
-use network::{NetSettings, SimNet};
+use network::{NetSettings, SimNet, StaleSegments};
 use process::Script;
 use product::{outside, prober, tracing_layer};
 use state::{Phase, World};
@@ -213,7 +213,7 @@ fn new(
     };
     let dissects = options.detail == Detail::Full || plan.steps.iter().any(counts_messages);
     World {
-        net: SimNet::new(settings(&plan, options), directory, stack),
+        net: SimNet::new(settings(&**subject, &plan, options), directory, stack),
         hosts: Hosts::new(hosts),
         steps: StepRunner::default(),
         users: Vec::new(),
@@ -234,13 +234,17 @@ fn new(
 }
 
 /// Returns the settings of the network.
-fn settings(plan: &Plan, options: &Options) -> NetSettings {
+fn settings(subject: &dyn DynSubject, plan: &Plan, options: &Options) -> NetSettings {
     NetSettings {
         seed: plan.seed,
         order: plan.order,
         latency: plan.latency,
         healed_from: (!plan.heal.is_zero()).then(|| plan.horizon.saturating_sub(plan.heal).into()),
-        control: options.control,
+        stale: match (options.control, subject.accepts_late_requests()) {
+            (false, _) => StaleSegments::Delivered,
+            (true, true) => StaleSegments::DroppedExceptRequests,
+            (true, false) => StaleSegments::Dropped,
+        },
         detail: options.detail,
         quiet_acks: options.shortcuts.quiet_acks,
         keeps_windows: options.engine.is_like(Engine::TURMOIL),

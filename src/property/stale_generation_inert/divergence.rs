@@ -7,12 +7,6 @@
 //! - A call is answered differently because one user was ahead of the other when the call was made.
 //!   That user had seen everything of a stream that the other had seen, and more, and the other saw
 //!   something of that stream later.
-//! - A durable call is refused in one run and done in the other, and its user made another call before the
-//!   answer, and after its client had opened a newer connection. The request took effect before that other call in
-//!   one run, and after it in the other.
-//! - A client opens a newer connection during a durable call, a call of another user is in progress
-//!   after that, and one of these calls is refused in one run only. The first request took effect before
-//!   the second one in one run, and after it in the other.
 //! - A step was executed, or a hold of a task ended, at different times. The step or hold waits for
 //!   a milestone that an older packet causes. From then on the two runs have different faults.
 //! - A call or a stream ends differently while it depends on a part of the outside world that is not
@@ -45,60 +39,11 @@ pub(super) fn diverged_at((facts, control): (&Facts<'_>, &Facts<'_>), pairs: &Pa
     let unsure = [facts, control].into_iter().filter_map(unsure);
     asked
         .chain(unsure)
-        .chain(pairs.calls.iter().filter_map(|(here, there)| passed(facts, here, there)))
-        .chain(pairs.calls.iter().filter_map(|pair| passed_another_user(facts, *pair, pairs)))
         .chain(fault_divergences(facts, control))
         .chain(outside::since((facts, control), pairs))
         .chain(lingering::since(facts, control))
         .min()
         .unwrap_or(NEVER)
-}
-
-/// Returns when the user of a call made another one that the request passed in one of two runs: it took
-/// effect over the connection that it was made on in one of them, and over a newer one in the other.
-fn passed(facts: &Facts<'_>, call: &CallFacts<'_>, control: &CallFacts<'_>) -> Option<Time> {
-    let ((at, here), (then, there)) = (answer(call)?, answer(control)?);
-    let newer = newer_connection(facts, call)?;
-    let others = facts.calls.iter().filter(|other| other.host == call.host);
-    let others =
-        others.map(|other| other.at).filter(|other| *other > newer && *other < at.min(then));
-    others.min().filter(|_| here != there)
-}
-
-/// Returns when a call first met one of another user that its request passed in one of two runs, in
-/// the same way. Either of the two calls may be the refused one.
-fn passed_another_user(
-    facts: &Facts<'_>,
-    (call, control): (&CallFacts<'_>, &CallFacts<'_>),
-    pairs: &Pairs<'_>,
-) -> Option<Time> {
-    let ((at, here), (then, there)) = (answer(call)?, answer(control)?);
-    let newer = newer_connection(facts, call).filter(|newer| *newer < at.max(then))?;
-    let others = pairs.calls.iter().filter(|(other, _)| other.host != call.host);
-    let met = others.filter_map(|(other, same)| {
-        let ((ended, one), (later, two)) = (answer(other)?, answer(same)?);
-        let is_met = other.at < at.max(then) && ended.max(later) > newer;
-        (is_met && (here != there || one != two)).then_some(other.at.max(newer))
-    });
-    met.min()
-}
-
-/// Returns when a call was answered, and whether it was refused.
-fn answer(call: &CallFacts<'_>) -> Option<(Time, bool)> {
-    match call.endings.first()? {
-        (_, at, CallEnding::Answered(answer)) => Some((*at, matches!(answer, Answer::Refused(_)))),
-        _ => None,
-    }
-}
-
-/// Returns when the client of a durable call first opened another connection after the call. It sends no
-/// other call again.
-fn newer_connection(facts: &Facts<'_>, call: &CallFacts<'_>) -> Option<Time> {
-    if call.class != Class::Durable {
-        return None;
-    }
-    let own = facts.cx.history.conns.iter().filter(|conn| conn.client.as_str() == call.host);
-    own.map(|conn| conn.opened).filter(|opened| *opened > call.at).min()
 }
 
 /// Returns the times from which the runs have different faults: a step was executed, or a hold

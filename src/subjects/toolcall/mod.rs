@@ -106,6 +106,11 @@ impl Subject for Toolcall {
         Some("toolcall.client.opened")
     }
 
+    fn accepts_late_requests(&self) -> bool {
+        // Actions are durable and numbered, and the host keeps a list of live connections.
+        true
+    }
+
     fn catch_up_milestone(&self) -> Option<&'static str> {
         Some("toolcall.client.connected")
     }

@@ -24,7 +24,7 @@ impl SimNet {
     pub fn arrive(&mut self, conn: ConnIndex, from: Side, n: u64, mut tcp: TcpSegment) {
         let segment = self.facts(conn, from, &tcp);
         let to = from.other();
-        if self.conns.get(conn).dead || self.is_dropped(conn) {
+        if self.conns.get(conn).dead || self.is_dropped(conn, from, segment.len) {
             return;
         }
         self.history.stale += u64::from(self.conns.get(conn).stale && segment.in_order());

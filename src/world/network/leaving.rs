@@ -12,11 +12,11 @@ use crate::history::{ConnEnd, ConnIndex, EventKind, Fate, Flags, Side, Time};
 use crate::schedule::fault::segment::{LinkEffects, SynFate};
 use crate::world::thread::{self, HostIx, UNUSED};
 
-use super::SimNet;
 use super::acks::{MOST_ACKS, is_bare_ack, keep_last_ack};
 use super::conns::{PendingConnect, SharedEnd};
 use super::link::{self, Segment};
 use super::queue::Due;
+use super::{SimNet, StaleSegments};
 
 fn flags_of(segment: &TcpSegment) -> Flags {
     let TcpFlags { syn, ack, fin, rst, .. } = segment.flags;
@@ -162,7 +162,7 @@ impl SimNet {
         let seq = tcp.seq;
         self.digest_packet(now, segment, seq);
         let lost = self.conns.get(conn).dead
-            || self.is_dropped(conn)
+            || self.is_dropped(conn, from, segment.len)
             || self.directory.is_dark(self.conns.get(conn).host(from));
         if lost {
             self.record_packet(segment, seq, Fate::Lost);
@@ -201,9 +201,16 @@ impl SimNet {
         true
     }
 
-    /// Returns whether the segments of a connection are dropped because it is stale.
-    pub fn is_dropped(&self, conn: ConnIndex) -> bool {
-        self.settings.control && self.conns.get(conn).stale
+    /// Returns whether a segment with this number of bytes of data is dropped because its connection
+    /// is stale.
+    pub fn is_dropped(&self, conn: ConnIndex, from: Side, len: usize) -> bool {
+        let is_request = from == Side::Client && len > 0;
+        let is_dropped = match self.settings.stale {
+            StaleSegments::Delivered => false,
+            StaleSegments::DroppedExceptRequests => !is_request,
+            StaleSegments::Dropped => true,
+        };
+        is_dropped && self.conns.get(conn).stale
     }
 
     /// Computes the arrival time of a segment that leaves at `leaves`.

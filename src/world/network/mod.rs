@@ -54,8 +54,8 @@ pub(super) struct NetSettings {
     pub latency: (Duration, Duration),
     /// The start of the healed tail, if the plan has one.
     pub healed_from: Option<Time>,
-    /// Whether packets of an older generation are dropped after a newer one is installed.
-    pub control: bool,
+    /// What happens to packets of an older generation after a newer one is installed.
+    pub stale: StaleSegments,
     /// How much detail the history contains.
     pub detail: Detail,
     /// Whether the driver sleeps past packets without a visible effect.
@@ -63,6 +63,17 @@ pub(super) struct NetSettings {
     /// Whether the network does the work of kernels that have no windows and no acknowledgements:
     /// those of stock turmoil.
     pub keeps_windows: bool,
+}
+
+/// What happens to the segments of an older generation after a newer one is installed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum StaleSegments {
+    /// They are delivered, as in every run except a control run.
+    Delivered,
+    /// Those with data for the server are delivered, and all others dropped.
+    DroppedExceptRequests,
+    /// They are dropped.
+    Dropped,
 }
 
 /// The network of a world. It knows no hosts besides their addresses, and runs no product code.

@@ -75,7 +75,7 @@ impl SimNet {
     /// Stores an acknowledgement that arrives now and whose delivery to the kernel is deferred.
     /// Ignores one that a newer acknowledgement has overtaken.
     fn defer_ack(&mut self, conn: ConnIndex, from: Side, n: u64, mut tcp: TcpSegment) {
-        let dropped = self.is_dropped(conn);
+        let dropped = self.is_dropped(conn, from, 0);
         let direction = self.conns.get_mut(conn).from(from);
         let overtaken = direction.seen_ack.is_some_and(|(newest, ..)| newest > n);
         direction.update_overtaken_ack(n, &mut tcp);

@@ -25,6 +25,7 @@ pub struct Bare {
     serve: Play,
     drive: Play,
     programs: &'static [Program],
+    accepts_late_requests: bool,
 }
 
 impl Subject for Bare {
@@ -49,6 +50,10 @@ impl Subject for Bare {
 
     fn generation_milestone(&self) -> Option<&'static str> {
         Some("bare.installed")
+    }
+
+    fn accepts_late_requests(&self) -> bool {
+        self.accepts_late_requests
     }
 
     async fn serve(&self, host: HostContext) {
@@ -116,6 +121,23 @@ where
         serve: Arc::new(move |host| Box::pin(serve(host))),
         drive: Arc::new(move |host| Box::pin(drive(host))),
         programs,
+        accepts_late_requests: false,
+    })
+}
+
+/// Creates a subject from two async functions, whose server accepts late requests.
+pub fn bare_and_late<S, SF, C, CF>(serve: S, drive: C) -> Arc<dyn DynSubject>
+where
+    S: Fn(HostContext) -> SF + Send + Sync + 'static,
+    SF: Future<Output = ()> + Send + 'static,
+    C: Fn(HostContext) -> CF + Send + Sync + 'static,
+    CF: Future<Output = ()> + Send + 'static,
+{
+    Arc::new(Bare {
+        serve: Arc::new(move |host| Box::pin(serve(host))),
+        drive: Arc::new(move |host| Box::pin(drive(host))),
+        programs: &[],
+        accepts_late_requests: true,
     })
 }
 

@@ -14,5 +14,6 @@ mod processes;
 mod quiet;
 mod resources;
 mod several;
+mod stale;
 
 pub(super) use bare::*;

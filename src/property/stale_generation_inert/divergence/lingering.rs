@@ -3,7 +3,7 @@
 //!
 //! Until a server learns this, it regards the client as connected, with the subscriptions made over
 //! that connection. This makes no difference while the client has a newer connection with the same
-//! subscriptions. It makes a difference in three cases:
+//! subscriptions. It makes a difference in two cases:
 //! - A newer connection is over and the server has no other yet, so that only the older one is
 //!   left. The newer one must end at the same time in both runs: if an older packet ends it in one
 //!   run only, that is the bug itself.
@@ -11,9 +11,6 @@
 //!   learns of this only over a newer connection. A message sent over the older one may not have
 //!   arrived either, if the client sent it just before it lost the connection, or if a fault held
 //!   the message until then.
-//! - Another client begins with the name of the earlier one, as a window that is reloaded and keeps the
-//!   id of its client. What the earlier client sent by itself, such as the result of a tool, may arrive
-//!   later. The earlier client does not send it again over a newer connection.
 //!
 //! The connections of one client have the same name on the same host. A client that has a name keeps
 //! it. A client without one has ascending generations: a reloaded window and a restarted host start
@@ -47,11 +44,7 @@ pub(super) fn since(here: &Facts<'_>, there: &Facts<'_>) -> Option<Time> {
         let causes =
             causes.into_iter().flat_map(|(older, other, facts)| older.causes(other, facts));
         let causes = causes.map(|cause| cause.max(first));
-        // What arrives from the earlier client makes a difference before a server learns that its
-        // connection is over.
-        let anew = [&older, control].into_iter().filter(|_| first != last);
-        let anew = anew.filter_map(Older::begins_anew);
-        causes.chain(anew).filter(|from| *from < last).min()
+        causes.filter(|from| *from < last).min()
     };
     Older::all(here).into_iter().filter_map(differs).min()
 }
@@ -69,12 +62,6 @@ impl<'a> Older<'a> {
             .enumerate()
             .map(|(index, conn)| Self { conn, newer: newer(&conns[index..]).collect() });
         older.filter(|older| !older.newer.is_empty()).collect()
-    }
-
-    /// Returns when another client of the same name opened its first connection.
-    fn begins_anew(&self) -> Option<Time> {
-        let is_of_next = |newer: &&&Connection| newer.generation <= self.conn.generation;
-        self.newer.iter().find(is_of_next).map(|newer| newer.opened)
     }
 
     /// Returns the times of events that make a difference to a server that still has this

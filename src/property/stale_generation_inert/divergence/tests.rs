@@ -56,56 +56,6 @@ fn a_call_may_be_answered_differently_after_the_runs_diverged() {
 }
 
 #[test]
-fn a_request_may_pass_a_later_call_of_its_user_in_one_run_only() {
-    let scripted = |later: u64, answer: Answer| {
-        let scripted = cut().conn(1, 0, Some(1_000)).conn(2, 1_600, None);
-        let scripted = scripted.asked_as(7, 900, Class::Durable, "write", "{}");
-        let scripted = scripted.asked_as(8, later, Class::InFlight, "remove", "{}");
-        scripted.answered(8, later, "removed").answered(7, 2_500, answer)
-    };
-    let found = |later, here: Answer, there: Answer| {
-        let run = scripted(later, here).control(scripted(later, there));
-        run.violations("stale_generation_inert").len()
-    };
-    let refused = || Answer::refused("gone");
-    assert_eq!(found(2_000, "5".into(), refused()), 0);
-    assert_eq!(found(2_000, "5".into(), "6".into()), 1, "neither is refused");
-    assert_eq!(found(1_500, "5".into(), refused()), 1, "before the newer connection");
-    assert_eq!(found(2_500, "5".into(), refused()), 1, "after the answer");
-}
-
-#[test]
-fn a_request_may_pass_a_call_of_another_user_in_one_run_only() {
-    let scripted = |class, asked: u64, answered: u64, answer: Answer, other: Answer| {
-        let scripted = cut().conn(1, 0, Some(1_000)).conn(2, 1_600, None);
-        let scripted = scripted.asked_as(7, 900, class, "write", "{}").answered(7, 2_500, answer);
-        let scripted = scripted.by("client2").asked_as(8, asked, Class::Durable, "write", "{}");
-        scripted.answered(8, answered, other)
-    };
-    let done = || Answer::from("5");
-    let refused = || Answer::refused("gone");
-    // The second user's call is refused in this run, the first one's in the control run.
-    let found = |class, asked, answered| {
-        let control = scripted(class, asked, answered, refused(), done());
-        let run = scripted(class, asked, answered, done(), refused()).control(control);
-        run.violations("stale_generation_inert").len()
-    };
-    assert_eq!(found(Class::Durable, 2_000, 2_300), 0);
-    assert_eq!(found(Class::Durable, 1_400, 1_601), 0);
-    assert_eq!(found(Class::Durable, 1_400, 1_600), 2, "before the newer connection");
-    assert_eq!(found(Class::Durable, 2_500, 2_700), 2, "after the answer");
-    assert_eq!(found(Class::InFlight, 2_000, 2_300), 1, "it is not sent again");
-    // The other call alone is refused.
-    let found = |here, there| {
-        let control = scripted(Class::Durable, 2_000, 2_300, done(), there);
-        let run = scripted(Class::Durable, 2_000, 2_300, done(), here).control(control);
-        run.violations("stale_generation_inert").len()
-    };
-    assert_eq!(found(refused(), done()), 0);
-    assert_eq!(found("6".into(), done()), 1, "neither is refused");
-}
-
-#[test]
 fn a_request_in_flight_may_have_taken_effect_in_one_run_only() {
     let scripted = |class, result| {
         let scripted = history()
@@ -320,23 +270,6 @@ fn a_server_may_still_serve_a_given_up_stream_on_an_older_connection() {
         1,
         "it was given up over the older one"
     );
-}
-
-#[test]
-fn what_an_earlier_client_of_the_same_name_sent_may_arrive_in_one_run_only() {
-    // The servers learn at 5 s and at 6 s that the connection of the earlier client is over.
-    let scripted = |named: Option<&str>, next, ms| {
-        let run = |heard, total: &'static str| {
-            let scripted = history().opened("s1", 1, 0);
-            let scripted = scripted.conn_closed(1, 10, heard, Some(1_000)).conn(next, 1_100, None);
-            scripted.named(named).completed("s1", ms, total)
-        };
-        run(5_000, "1").control(run(6_000, "2")).violations("stale_generation_inert").len()
-    };
-    assert_eq!(scripted(Some("client"), 1, 3_000), 0);
-    assert_eq!(scripted(Some("client"), 1, 1_099), 1, "it was still the earlier client");
-    assert_eq!(scripted(Some("client"), 2, 3_000), 1, "it was the same client");
-    assert_eq!(scripted(None, 1, 3_000), 1, "the clients have no name");
 }
 
 #[test]
