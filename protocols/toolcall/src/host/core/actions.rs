@@ -200,9 +200,8 @@ impl HostCore {
             }
             applied => applied?,
         };
-        let begun = self.begun(conn);
-        if is_of_place && let Some(known) = self.clients.get_mut(client) {
-            known.place_from = known.place_from.max(begun);
+        if is_of_place {
+            self.note_place(conn, client);
         }
         if renames && !defect!(TitleIsNotSaved) {
             self.save(&channel);
@@ -335,6 +334,14 @@ impl HostCore {
         let begun = self.begun(conn);
         let newest = self.clients.get(client).map_or(UNKNOWN, |known| known.place_from);
         begun != UNKNOWN && begun < newest && !defect!(OlderPlaceCounts)
+    }
+
+    /// Records that a client took or gave up a place among the active clients.
+    pub(super) fn note_place(&mut self, conn: ConnId, client: &str) {
+        let begun = self.begun(conn);
+        if let Some(known) = self.clients.get_mut(client) {
+            known.place_from = known.place_from.max(begun);
+        }
     }
 
     /// An active client must subscribe to the session: if it unsubscribes, the host ends its

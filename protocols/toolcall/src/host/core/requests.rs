@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::HostCore;
+use super::client::Baseline;
 use super::clients::ReleaseReason;
 use super::transport::{CloseReason, Stage, Subscription, Transport};
 use crate::state::{chat, session};
@@ -259,7 +260,7 @@ impl HostCore {
             transport.subscriptions.insert(channel.to_owned(), Subscription::Active(seq));
         }
         if let Some(known) = self.clients.get_mut(&client).filter(|_| is_new) {
-            known.baselines.insert(channel.to_owned(), seq);
+            known.baselines.insert(channel.to_owned(), Baseline { seq, conn });
             self.prune_baselines(&client);
         }
         milestone!("toolcall.host.subscribed", conn = conn.0, channel);
@@ -287,7 +288,13 @@ impl HostCore {
         }
         if !self.holds(client, channel) || defect!(UnsubscribeEndsOtherConnections) {
             if let Some(known) = self.clients.get_mut(client) {
-                known.baselines.remove(channel);
+                // The notification may be late: a newer connection, which is over, brought a newer
+                // state.
+                let given = known.baselines.get(channel);
+                let is_late = given.is_some_and(|given| given.conn > conn);
+                if !is_late || defect!(LateUnsubscribesTakeBaselines) {
+                    known.baselines.remove(channel);
+                }
             }
             let depends = self.causes.get(channel).is_some_and(|clients| clients.contains(client));
             if depends && !defect!(ReleaseWaits) {

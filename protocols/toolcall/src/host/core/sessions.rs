@@ -82,6 +82,7 @@ impl HostCore {
         for PendingCreation { conn, id, client, params } in
             self.take_pending_creations(|pending_creation| pending_creation.params.channel == name)
         {
+            let takes_place = params.active_client.is_some();
             let made = match self.check_creation(&client, &params) {
                 Ok(()) => self.create(params, now),
                 Err((code::CONFLICT, _)) if defect!(SessionsCountAtTheirRequest) => {
@@ -89,6 +90,9 @@ impl HostCore {
                 }
                 Err((code, why)) => refused(code, why),
             };
+            if takes_place && made.is_ok() {
+                self.note_place(conn, &client);
+            }
             self.answer(conn, id, made);
         }
     }

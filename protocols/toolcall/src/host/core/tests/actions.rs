@@ -72,6 +72,19 @@ fn a_place_follows_the_newest_window_that_took_or_gave_it_up() {
 }
 
 #[test]
+fn a_place_that_came_with_its_session_follows_the_newest_window_too() {
+    let mut host = Host::new();
+    let (older, newer) = (host.initialize("a", &[]), host.initialize("a", &[]));
+    let active = json!({ "clientId": "a", "tools": [{ "name": "tool" }] });
+    host.ask(newer, "createSession", json!({ "channel": "s", "activeClient": active }));
+    let leaves = json!({ "type": "session/activeClientRemoved", "clientId": "a" });
+    host.dispatch(older, 1, "s", leaves);
+    let why = "the client has begun anew since";
+    assert_eq!(host.actions(older).last().unwrap()["rejectionReason"], why);
+    assert_eq!(host.active(), ["a"]);
+}
+
+#[test]
 fn only_the_owner_reports_the_result_of_a_call() {
     let (mut host, conn, id) = with_call();
     host.ready(&id, true);
