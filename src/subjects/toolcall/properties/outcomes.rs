@@ -113,7 +113,9 @@ fn untrue_end(story: &Story<'_>, call: &CallStory<'_>, setup: &ToolSetup) -> Opt
             why if why.starts_with("the client that ran this tool") => {
                 wrong_cause(story, call.owner, why, at)
             }
-            _ if has_ended && setup.ends == ToolEnds::Works => truth(&A_RESULT),
+            _ if has_ended && setup.ends == ToolEnds::Works && !was_dropped(story, call) => {
+                truth(&A_RESULT)
+            }
             _ => None,
         },
         CallEnd::Cancelled => {
@@ -129,6 +131,25 @@ fn untrue_end(story: &Story<'_>, call: &CallStory<'_>, setup: &ToolSetup) -> Opt
     }?;
     let data = fields! { call: call.id, end: end.to_string(), truth };
     Some(Violation::new("ends_are_true", call.turn, at, &UNTRUE, data))
+}
+
+/// Returns whether the user of the tool's window unsubscribed from the chat before the tool ended.
+/// The window ignores the result then. Its tool works on until its task runs again, so a fault must
+/// have held the task in between.
+fn was_dropped(story: &Story<'_>, call: &CallStory<'_>) -> bool {
+    let held = |host: &str, from, to| {
+        let mut periods = story.fault_periods.iter();
+        periods.any(|it| it.holds == Some(host) && it.from <= from && it.to >= to)
+    };
+    let mut ends = call.tools.iter().filter(|(.., work)| *work == ToolWork::Ends);
+    ends.any(|(at, host, _)| {
+        let mut looks = story.watch_spans.iter();
+        looks.any(|look| {
+            let is_own = look.host == *host && look.channel == call.chat;
+            let is_left = look.to >= call.began && look.to <= *at;
+            is_own && is_left && (look.to == *at || held(host, look.to, *at))
+        })
+    })
 }
 
 /// The host says that the owner of a call is disconnected, or that it no longer takes part. Returns what is

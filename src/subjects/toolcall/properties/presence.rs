@@ -7,13 +7,14 @@ use super::calls::offers;
 use super::deadlines::with_delay;
 use super::facts::{CallStory, FailedCall, HostConnection, MS, UserOperation, WatchSpan, text};
 use super::places::joins;
-use super::story::{Story, is_second, window};
+use super::story::{Story, defaults, is_second, window};
 use crate::history::{Answer, Call, Event, EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Phrase, Violation, ViolationFields};
 use crate::subjects::judging::{has_puppet, host, judged};
+use crate::subjects::toolcall::answers::{Reason, reason};
 use crate::subjects::toolcall::notes::{CallEnd, OfChannel, ToolWork};
-use crate::subjects::toolcall::setup::{SESSION, STRANGER};
+use crate::subjects::toolcall::setup::{CHAT, SESSION, STRANGER};
 
 kinds! {
     pub(super) NO_LIVE_CLIENT_FAILED;
@@ -285,7 +286,9 @@ pub(super) fn returning_keeps(story: &Story<'_>) -> Vec<Violation> {
             story.cx.judges("returning_keeps");
             let data = fields! { owner, chat };
             found.push(Violation::new("returning_keeps", failed.call, at, &RELEASED, data));
-        } else if let Some(back) = just_back(story, owner, at) {
+        } else if let Some(back) = just_back(story, owner, at)
+            && !story.returns_to_a_removed(window(owner), chat, back)
+        {
             story.cx.judges("returning_keeps");
             let data = fields! { owner, back };
             found.push(Violation::new("returning_keeps", failed.call, at, &RELEASED_SOON, data));
@@ -596,14 +599,62 @@ impl Story<'_> {
     fn has_left_the_session(&self, host: &str, at: Time) -> bool {
         let mut leaves = self
             .asked
-            .values()
-            .filter(|asked| asked.verb() == "leave" && asked.host == host && asked.at <= at);
-        leaves.any(|left| {
+            .iter()
+            .filter(|(_, asked)| asked.verb() == "leave" && asked.host == host && asked.at <= at);
+        leaves.any(|(call, left)| {
             let asked = self.asked.values().filter(|asked| joins(asked) && asked.host == host);
             let again = asked.filter(|asked| asked.at > left.at).map(|asked| asked.at).min();
             let mut own = self.parts.iter().filter(|part| part.host == host);
             !again.is_some_and(|again| own.any(|part| part.from >= again && part.from <= at))
+                || self.may_leave_late(*call, left, at)
         })
+    }
+
+    /// Returns whether the host may perform a "leave" at a moment, although the window takes part
+    /// again: the client sent it over a connection that it lost before the answer, and that message
+    /// may be late. A host that remembers few outcomes does not know that it performed the action
+    /// over a newer connection. If the session was removed, the client did not send the action over
+    /// a newer one. If the window was reloaded, the host cannot know that the message is late before
+    /// the new window has joined.
+    fn may_leave_late(&self, call: Call, left: &UserOperation<'_>, at: Time) -> bool {
+        let answered = self.answered_at(call);
+        let is_dropped = judged(self.cx).any(|event| match &event.what {
+            EventKind::Answered { call: of, answer: Answer::Refused(why) } => {
+                *of == call && reason(why) == Some(Reason::NoChannel)
+            }
+            _ => false,
+        });
+        let is_unknown = is_dropped
+            || self.host_limits.outcomes < defaults().outcomes
+            || self.may_join_after(left, at);
+        let may_arrive = |attached: &HostConnection<'_>| {
+            attached.gone >= left.at
+                && attached.gone <= answered
+                && self.later(attached.received, Duration::ZERO) >= at
+                && self.later(attached.over, Duration::ZERO) >= at
+        };
+        let mut own = self.attached.iter().filter(|attached| {
+            window(attached.client) == left.host && !attached.is_second() && attached.at <= at
+        });
+        is_unknown && own.any(may_arrive)
+    }
+
+    /// Returns whether a window that was reloaded after a "leave" may not have joined by a moment. Its
+    /// user sees the place of the earlier window until then. It joins as soon as it has received the
+    /// session and its first chat.
+    fn may_join_after(&self, left: &UserOperation<'_>, at: Time) -> bool {
+        let host = left.host;
+        let begins = self.begins_of(host).filter(|begins| *begins >= left.at && *begins <= at);
+        let Some(begins) = begins.max() else { return false };
+        let first = |channel: &str| {
+            let looks = self
+                .watch_spans
+                .iter()
+                .filter(|look| look.host == host && look.channel == channel && look.from >= begins);
+            looks.map(|look| look.from).min()
+        };
+        let Some((session, chat)) = first(SESSION).zip(first(CHAT)) else { return false };
+        at <= self.later(session.max(chat), self.cx.plan.latency.1 + MS)
     }
 
     /// Returns whether a client had a connection until this moment that its window had lost before
@@ -652,6 +703,15 @@ impl Story<'_> {
     pub(super) fn may_be_outdated(&self, look: &WatchSpan<'_>, at: Time) -> bool {
         let sent = self.sent_since(look.host, look.from);
         self.existence.deleted_in(look.channel, sent, at)
+    }
+
+    /// Returns whether the user of a window may watch an earlier channel of the same name as the
+    /// window returns: the host reports it as missing, and the client unsubscribes.
+    fn returns_to_a_removed(&self, host: &str, channel: &str, back: Time) -> bool {
+        let mut looks = self.watch_spans.iter().filter(|look| {
+            look.host == host && look.channel == channel && look.from <= back && look.to >= back
+        });
+        looks.any(|look| self.may_be_outdated(look, back))
     }
 
     /// Returns whether the user of a window watches a channel at a moment, and no earlier channel

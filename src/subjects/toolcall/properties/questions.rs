@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::facts::{MS, text};
+use super::room::StatesAsked;
 use super::story::{Story, window};
 use crate::history::{ConnIndex, EventKind, Time};
 use crate::property::violation::{fields, kinds};
@@ -107,8 +108,12 @@ fn can_answer(story: &Story<'_>, question: &Question, (from, to): (Time, Time), 
     is_live && (why != Unanswered::Late.to_string() || is_quick(story, question, from, to))
 }
 
+/// Returns whether a window can answer a question before its deadline. The states that the window
+/// asked for before the question arrive first.
 fn is_quick(story: &Story<'_>, question: &Question, from: Time, to: Time) -> bool {
+    let host = window(&question.client);
     let longest = Duration::from_millis(question.takes) + story.moment();
-    longest < story.host_limits.reverse_deadline
-        && story.is_calm(window(&question.client), from.before(story.moment()), to)
+    let arrives = StatesAsked::of(story, host).until(from).max(from);
+    arrives + longest < from + story.host_limits.reverse_deadline
+        && story.is_calm(host, from.before(story.moment()), to)
 }

@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::facts::{CallStory, MS, UserOperation, text};
+use super::room::StatesAsked;
 use super::story::{Story, window};
 use crate::history::{Answer, Call, Data, EventKind, Time};
 use crate::property::violation::{fields, kinds};
@@ -406,7 +407,7 @@ impl Refusal<'_, '_> {
     }
 
     /// The time since which the user can have seen the state of a chat: a moment ago if no fault
-    /// ever touched the window.
+    /// ever touched the window, and all states that it asked for before had arrived.
     fn sees_since(&self) -> Time {
         let Refusal { story, asked, at, .. } = self;
         let before = asked.at.before(story.moment() * 2);
@@ -415,7 +416,8 @@ impl Refusal<'_, '_> {
             .iter()
             .filter(|attached| window(attached.client) == asked.host && !attached.is_second());
         let is_current = own.any(|attached| attached.at < before && attached.is_live(asked.at));
-        match is_current && story.is_calm(asked.host, Time::ZERO, *at) {
+        let sees_all = || StatesAsked::of(story, asked.host).until(before) <= before;
+        match is_current && story.is_calm(asked.host, Time::ZERO, *at) && sees_all() {
             true => before,
             false => Time::ZERO,
         }

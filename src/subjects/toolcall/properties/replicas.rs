@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::facts::text;
+use super::room::{StatesAsked, may_exceed_an_answer};
 use super::story::{Story, window};
 use crate::history::{ConnIndex, EventKind, Time};
 use crate::property::violation::{fields, kinds};
@@ -133,6 +134,11 @@ impl<'a> ReplicaCheck<'_, 'a> {
         if at.since(calm) < quiet {
             return;
         }
+        // The newest change may come behind states that the window asked for before.
+        let arrives = || StatesAsked::of(self.story, host).until(there);
+        if known != truth && !second && at.since(arrives()) < quiet {
+            return;
+        }
         self.story.cx.judges("replicas_converge");
         if known != truth {
             let kind = if second { &SECOND_DIFFERS } else { &WINDOW_DIFFERS };
@@ -239,8 +245,9 @@ pub(super) fn replay_is_used(story: &Story<'_>) -> Vec<Violation> {
     let defaults = super::story::defaults();
     let is_small = story.host_limits.log_actions < defaults.log_actions
         || story.host_limits.log_bytes < defaults.log_bytes;
-    // If there are more actions than the host retains, it cannot replay them.
-    if is_small || exceeds_replay_log(story.cx) {
+    // If there are more actions than the host retains or than fit into one answer, it cannot replay
+    // them.
+    if is_small || exceeds_replay_log(story.cx) || may_exceed_an_answer(story) {
         return found;
     }
     let mut unheard: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();

@@ -4,12 +4,17 @@ use std::time::Duration;
 
 use super::story::{Story, window};
 use crate::history::{Data, EventKind, Time};
+use crate::property::path::through;
 use crate::subjects::judging::judged;
 use crate::subjects::toolcall::notes::{By, OfCall};
-use crate::subjects::toolcall::setup::{CHANNEL, ChannelSetup, TOOL, ToolSetup};
+use crate::subjects::toolcall::setup::{self, CHANNEL, ChannelSetup, TOOL, ToolSetup};
+use reknit_toolcall::wire::ROOT;
 
 /// More bytes than an action or a part of a state takes besides its text.
 const AROUND: u64 = 2 << 10;
+
+/// More bytes than an action takes besides its text, for each note about what led to it.
+const AROUND_ACTION: u64 = 512;
 
 /// The bytes that a link takes at once.
 const ROOM: u64 = 16 << 10;
@@ -46,6 +51,77 @@ pub(super) fn may_fill(story: &Story<'_>, on: &str, at: Time) -> bool {
     // A user may watch a channel over two connections with one operation.
     let states = 2 * asked + attached;
     news + states * state >= ROOM.min(story.host_limits.log_bytes as u64)
+}
+
+/// Returns whether the actions that a window missed may not fit into one answer of the host. The
+/// host then sends snapshots, although it keeps the actions.
+pub(super) fn may_exceed_an_answer(story: &Story<'_>) -> bool {
+    let leads_to_actions = |what: &EventKind| match what {
+        EventKind::Produced { .. } | EventKind::Asked { .. } => true,
+        EventKind::Observed { saw, .. } => saw.downcast_ref::<OfCall>().is_some(),
+        _ => false,
+    };
+    let notes = judged(story.cx).filter(|event| leads_to_actions(&event.what)).count() as u64;
+    // The host uses at most half of a message.
+    let room = story.host_limits.wire.message_bytes as u64 / 2;
+    story.bytes() + AROUND_ACTION * notes > room
+}
+
+/// The states of chats that a window asked for. The link brings them one after the other, and what
+/// the host says later comes behind them. Other states are short.
+pub(super) struct StatesAsked {
+    /// The time of each request, and the number of states.
+    times: Vec<(Time, u64)>,
+    /// The most bytes of a state.
+    bytes: u64,
+    latency: Duration,
+}
+
+impl StatesAsked {
+    /// Collects the requests of a window. A client repeats a request without an answer over each
+    /// connection. A connection also brings the states of the chats that the window watches.
+    pub(super) fn of(story: &Story<'_>, on: &str) -> Self {
+        let main = || {
+            let own = story.attached.iter().filter(|attached| window(attached.client) == on);
+            own.filter(|attached| !attached.is_second()).map(|attached| attached.at)
+        };
+        let mut times = Vec::new();
+        for (call, asked) in story.asked.iter().filter(|(_, asked)| asked.host == on) {
+            let is_of_chat =
+                asked.field("chat").is_some_and(|it| !setup::is_session(it) && it != ROOT);
+            let states = match asked.verb() {
+                "watch" if is_of_chat => 1,
+                "watch-twice" => 2,
+                _ => continue,
+            };
+            times.push((asked.at, states));
+            if main().any(|at| at > asked.at) {
+                let answered = story.answered_at(*call);
+                let again = main().filter(|at| *at > asked.at && *at <= answered);
+                times.extend(again.map(|at| (at, states)));
+            }
+        }
+        let mut bytes = 0;
+        if !times.is_empty() {
+            times.extend(main().map(|at| (at, 1)));
+            bytes = story.bytes() + AROUND * (1 + story.calls.len() as u64);
+        }
+        times.sort_unstable();
+        Self { times, bytes, latency: story.cx.plan.latency.1 }
+    }
+
+    /// Returns the time by which all states have arrived that the window asked for by a moment.
+    pub(super) fn until(&self, by: Time) -> Time {
+        let (mut began, mut bytes, mut until) = (Time::ZERO, 0, Time::ZERO);
+        for (at, states) in self.times.iter().take_while(|(at, _)| *at <= by) {
+            if *at > until {
+                (began, bytes) = (*at, 0);
+            }
+            bytes += states * self.bytes;
+            until = began + through(bytes, self.latency);
+        }
+        until
+    }
 }
 
 /// Returns how long it takes at most to restore all declared channels, one after the other.

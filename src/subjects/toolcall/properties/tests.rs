@@ -165,6 +165,15 @@ fn remade(scripted: ScriptedRun, ms: u64) -> ScriptedRun {
     note(note(scripted, OfChannel::Deleted), OfChannel::Stored)
 }
 
+/// The user of the client asks so many times for the state of the chat, and gives each request up.
+fn asks_for_states(scripted: ScriptedRun, ms: u64, times: u64) -> ScriptedRun {
+    (0..times).fold(scripted, |scripted, n| {
+        let watch = r#"{"chat":"c1"}"#;
+        let asked = scripted.asked_as(100 + n, ms, Class::InFlight, "watch", watch);
+        asked.answered(100 + n, ms, Answer::GivenUp)
+    })
+}
+
 fn over(scripted: ScriptedRun, ms: u64, how: &str) -> ScriptedRun {
     saw(scripted, ms, "server", "t1", &format!("agent: call-1 is over: {how}"))
 }

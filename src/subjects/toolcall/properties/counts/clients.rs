@@ -28,10 +28,12 @@ fn is_one_of(asked: &UserCall<'_>, verbs: &[&str]) -> bool {
     verbs.contains(&asked.operation.verb.as_str())
 }
 
-/// The number of actions that the client has just sent, although no operation asked for them.
+/// The number of actions that the client has just sent, although no operation asked for them. Their
+/// answers may not have arrived.
 fn sent(scene: &Scene<'_, '_>) -> usize {
-    let sent = scene.ledger.sent.iter();
-    sent.filter(|(host, at)| *host == scene.host && scene.may_have(*at, *at)).count()
+    let sent = scene.ledger.sent.iter().filter(|(host, _)| *host == scene.host);
+    let open = sent.filter(|(host, at)| scene.may_have(*at, scene.ledger.known_at(host, *at)));
+    open.count()
 }
 
 /// Returns whether the client has been connected for this long, besides the slack.
@@ -83,6 +85,7 @@ pub(super) fn least_running(scene: &Scene<'_, '_>) -> usize {
 /// A client has a call until it learns that the call is over. That may come after the result that it sent.
 pub(super) fn most_running(scene: &Scene<'_, '_>) -> Option<usize> {
     let own = scene.ledger.tools.iter().filter(|tool| tool.host == scene.host);
-    let open = own.filter(|tool| scene.may_have(tool.began, tool.over));
+    let open =
+        own.filter(|tool| scene.may_have(tool.began, scene.ledger.known_at(tool.host, tool.over)));
     is_connected_for(scene, Duration::ZERO).then(|| open.count() + sent(scene))
 }

@@ -10,6 +10,7 @@ use crate::schedule::{Operation, Plan};
 use crate::subjects::judging::{host, judged};
 use crate::subjects::toolcall::notes::{Became, By, OfCall, ToolWork};
 use crate::subjects::toolcall::properties::facts::FaultPeriod;
+use crate::subjects::toolcall::properties::room::StatesAsked;
 use crate::subjects::toolcall::properties::story::Story;
 use crate::subjects::toolcall::setup::{self, SESSION};
 
@@ -23,6 +24,8 @@ pub(super) struct Ledger<'a> {
     /// When clients sent actions for which no operation asked, by host.
     pub(super) sent: Vec<(&'a str, Time)>,
     lines: Vec<LineChange<'a>>,
+    /// The states that windows asked for, by host.
+    states: BTreeMap<&'a str, StatesAsked>,
     /// The channels to which a window subscribes by itself.
     initial: &'a [String],
 }
@@ -67,6 +70,8 @@ pub(super) fn initial(plan: &Plan) -> Vec<String> {
 impl<'a> Ledger<'a> {
     /// Collects the facts of a run.
     pub(super) fn of(story: &'a Story<'a>, initial: &'a [String]) -> Self {
+        let hosts: BTreeSet<&str> = story.asked.values().map(|asked| asked.host).collect();
+        let states = hosts.into_iter().map(|host| (host, StatesAsked::of(story, host))).collect();
         let mut ledger = Self {
             story,
             up: BTreeSet::new(),
@@ -74,6 +79,7 @@ impl<'a> Ledger<'a> {
             tools: Vec::new(),
             sent: Vec::new(),
             lines: Vec::new(),
+            states,
             initial,
         };
         for event in judged(story.cx) {
@@ -180,6 +186,12 @@ impl<'a> Ledger<'a> {
         let mut begins = self.story.begins_of(host);
         !self.story.deaths.iter().any(|at| *at <= now)
             && (is_of_host || !begins.any(|at| at <= now))
+    }
+
+    /// Returns when a client knows what happened at the host at a moment. The states that the
+    /// window asked for before arrive first.
+    pub(super) fn known_at(&self, host: &str, at: Time) -> Time {
+        self.states.get(host).map_or(at, |states| states.until(at).max(at))
     }
 
     /// Returns since when a client is connected, if it is.

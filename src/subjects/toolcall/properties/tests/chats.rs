@@ -268,6 +268,19 @@ fn a_question_may_be_late_only_if_its_window_needs_longer() {
 }
 
 #[test]
+fn a_question_arrives_behind_the_states_that_its_window_asked_for() {
+    let found = |times| {
+        let run = here_until(None).produced("t1", 500, &"x".repeat(1_000_000));
+        let run = asks_for_states(run, 900, times);
+        let run = questions(run, 1, 1_000, Became::Asks(asks("client")));
+        let late = Became::Hears(Err(Unanswered::Late.to_string()));
+        violations(&questions(run, 1, 200_000, late), questions_are_answered).len()
+    };
+    assert_eq!(found(1), 1);
+    assert_eq!(found(200), 0);
+}
+
+#[test]
 fn a_window_answers_not_before_it_can() {
     let found = |run: ScriptedRun, ms| {
         let run = questions(run, 1, 1_000, Became::Asks(asks("client")));
@@ -317,4 +330,24 @@ fn a_call_fails_for_a_cause_that_is_true_of_its_owner() {
     assert_eq!(found(None, "no longer takes part").len(), 0);
     assert_eq!(found(Some(4_999), "no longer takes part").len(), 0);
     assert_eq!(found(Some(4_998), "no longer takes part").len(), 1);
+}
+
+#[test]
+fn a_window_ignores_the_result_of_a_call_of_a_chat_that_its_user_left() {
+    let found = |left: u64, held: Option<(u64, u64)>| {
+        let run = calls(here_until(None), 1_000, "call-1", "client");
+        let run = saw(run, 1_100, "client", "t1", "tool: call-1 begins");
+        let run = saw(run, left, "client", "c1", "unsubscribed");
+        let run = held.map_or_else(|| run.clone(), |(from, to)| run.clone().slows(from, to));
+        let run = saw(run, 3_000, "client", "t1", "tool: call-1 ends");
+        let why = "the client had already stopped this call";
+        let what = Became::Over(CallEnd::Failed(why.to_owned()));
+        let saw = Data::of(OfCall { by: By::Agent, call: "call-1".to_owned(), what });
+        let event = EventKind::Observed { stream: "t1".into(), saw };
+        violations(&run.entry(5_000, Some("server"), event), ends_are_true).len()
+    };
+    assert_eq!(found(2_500, Some((2_000, 3_500))), 0);
+    assert_eq!(found(2_500, None), 1, "its tool was stopped at once");
+    assert_eq!(found(2_500, Some((2_000, 2_900))), 1, "the task ran again before the end");
+    assert_eq!(found(3_100, Some((2_000, 3_500))), 1, "it left after the end");
 }

@@ -108,6 +108,19 @@ fn actions_have_an_answer_at_once() {
 }
 
 #[test]
+fn an_answer_arrives_behind_the_states_that_its_window_asked_for() {
+    let run = |times| {
+        let run = connected().produced("t1", 500, &"x".repeat(1_000_000));
+        let run = asks_for_states(run, 49_900, times);
+        let run = milestone(run, 50_000, "client", "toolcall.client.ran", &[]);
+        let run = run.gauge("client", 50_000, "unconfirmed", 1);
+        run.gauge("client", 58_000, "unconfirmed", 0).end(60_000)
+    };
+    breaks(&run(1), "client: `unconfirmed` is 1, but at most 0 can be open");
+    holds(&run(10), counts_are_true);
+}
+
+#[test]
 fn a_call_runs_until_its_window_knows_that_it_is_over() {
     let begun = saw(connected(), 2_000, "client", "t1", "tool: call-1 begins");
     breaks(&begun, "client: `running` is 0, but at least 1 must be open");

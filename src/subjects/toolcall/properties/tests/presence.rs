@@ -2,6 +2,9 @@
 
 use super::super::presence::{gone_is_failed, no_live_client_failed, returning_keeps};
 use super::*;
+use crate::schedule::LimitValue;
+use crate::subjects::toolcall::answers::ToolcallFailure;
+use reknit_toolcall::client::Failure;
 
 #[test]
 fn a_client_with_a_live_connection_is_not_failed() {
@@ -409,4 +412,61 @@ fn a_user_that_never_left_does_not_see_that_its_client_left() {
     holds(&left(accepted(back, 4_100, "2")), returning_keeps); // its grace period had passed
     let unwatched = saw(here_until(None), 4_900, "client", "s1", "unsubscribed");
     holds(&left(unwatched), returning_keeps);
+}
+
+/// A host that remembers few outcomes performs a "leave" again if an older connection brings it late.
+#[test]
+fn a_late_leave_may_end_the_calls_of_a_window_that_takes_part_again() {
+    let found = |outcomes: u64, answer: Answer, arrived: u64| {
+        let run = history().conn_closed(1, 10, 9_000, Some(5_000)).received(arrived);
+        let run = looks(accepted(run, 20, "1"), 30, "client");
+        let run = run.asked_as(2, 4_000, Class::Durable, "leave", "{}").conn(2, 5_100, None);
+        let run = accepted(run, 5_200, "2").answered(2, 5_300, answer);
+        let run = saw(run, 5_300, "client", "s1", "left");
+        let run = run.asked_as(3, 6_000, Class::InFlight, "watch", r#"{"chat":"s1"}"#);
+        let run = saw(run, 6_100, "client", "s1", "joined");
+        let mut run = failed(calls(run, 7_000, "call-1", "client"), 9_000, "client");
+        run.plan.limits.set("host.outcomes", LimitValue::Count(outcomes));
+        violations(&run, no_live_client_failed).len()
+    };
+    assert_eq!(found(1, "left".into(), 9_000), 0);
+    assert_eq!(found(256, "left".into(), 9_000), 1, "the host knows that it is a repetition");
+    assert_eq!(found(1, "left".into(), 8_999), 1, "nothing arrives at that moment");
+    let gone = || Answer::refused(Data::of(ToolcallFailure(Failure::Gone)));
+    assert_eq!(found(256, gone(), 9_000), 0, "it was not sent again");
+    assert_eq!(found(256, rejected("no"), 9_000), 1, "the host knows that it refused it");
+}
+
+/// Until the reloaded window joins, its user sees the place of the window before, which left.
+#[test]
+fn a_late_leave_may_end_the_calls_of_a_reloaded_window_before_it_joins() {
+    let found = |ms: u64| {
+        let run = history().conn_closed(1, 10, 9_000, Some(5_000)).received(9_000);
+        let run = looks(accepted(run, 20, "1"), 30, "client");
+        let run = run.asked_as(2, 4_000, Class::Durable, "leave", "{}");
+        let run = run.asked_as(3, 5_000, Class::Durable, "reload", r#"{"keeps-id":true}"#);
+        let run = saw(run, 5_000, "client", "c1", "unsubscribed");
+        let run = saw(run, 5_000, "client", "s1", "unsubscribed");
+        let run = run.answered(2, 5_000, Answer::GivenUp).conn(2, 5_100, None);
+        let run = calls(accepted(run, 5_200, "2"), 7_000, "call-1", "client");
+        let run = failed(looks(run, 8_000, "client"), ms, "client");
+        violations(&run, no_live_client_failed).len()
+    };
+    assert_eq!((found(8_000), found(8_000 + MOMENT)), (0, 1));
+}
+
+/// A call may begin between the answer that reports its chat as missing and the unsubscription that
+/// follows.
+#[test]
+fn a_window_that_returns_to_a_removed_chat_gives_up_the_newer_one() {
+    let fields = [("chat", "c1"), ("call", "call-1"), ("owner", "client"), ("away", "0")];
+    let found = |run: ScriptedRun| {
+        let run = accepted(run.conn(2, 10_900, None), 11_000, "2");
+        let run = calls(run, 11_050, "call-1", "client");
+        let run = saw(run, 11_100, "client", "c1", "removed");
+        let run = milestone(run, 11_200, "server", "toolcall.host.call-failed", &fields);
+        violations(&run, returning_keeps).len()
+    };
+    assert_eq!(found(here_until(Some(10_000))), 1);
+    assert_eq!(found(remade(here_until(Some(10_000)), 9_000)), 0);
 }

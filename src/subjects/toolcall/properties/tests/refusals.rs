@@ -133,6 +133,18 @@ fn a_turn_is_refused_only_beside_another_one() {
     assert_eq!(violations(&earlier().answered(1, 4_999, "cancelled")).len(), 1);
 }
 
+#[test]
+fn a_window_that_waits_for_states_shows_an_earlier_turn() {
+    let starts = |times| {
+        let run = asks(here_until(None), "start-turn", r#"{"turn":"t2"}"#);
+        let run = begins(run, 1_000, "t1").produced("t1", 1_100, &"x".repeat(100_000));
+        let run = asks_for_states(run.ended("t1", 2_000, "over"), 1_500, times);
+        violations(&run.answered(2, 5_100, rejected("another turn is in progress"))).len()
+    };
+    assert_eq!(starts(1), 1);
+    assert_eq!(starts(40), 0);
+}
+
 /// The host may still have a request that its user has given up.
 #[test]
 fn a_creation_that_its_user_gave_up_takes_a_place() {

@@ -2,6 +2,7 @@
 
 use super::super::replicas::{replay_is_used, replicas_converge};
 use super::*;
+use crate::schedule::LimitValue;
 
 #[test]
 fn stable_states_are_equal() {
@@ -44,6 +45,19 @@ fn stable_states_are_equal() {
         .len(),
         1
     );
+}
+
+#[test]
+fn a_change_arrives_behind_the_states_that_its_window_asked_for() {
+    let scripted = |times| {
+        let run = here_until(None).produced("t1", 500, &"x".repeat(1_000_000));
+        let run = asks_for_states(run, 1_000, times);
+        let run = saw(run, 1_000, "server", "c1", "state changed");
+        let run = saw(run, 1_200, "server", "c1", "state stable: aa");
+        saw(run, 1_210, "client", "c1", "state stable: bb").horizon(20_000)
+    };
+    assert_eq!(violations(&scripted(1), replicas_converge).len(), 1);
+    holds(&scripted(30), replicas_converge);
 }
 
 #[test]
@@ -104,6 +118,21 @@ fn a_client_that_missed_little_gets_a_replay() {
         &[("conn", "2"), ("client", "client")],
     );
     holds(&unheard, replay_is_used);
+}
+
+#[test]
+fn a_client_that_missed_more_than_one_answer_holds_gets_snapshots() {
+    let run = |bytes: usize| {
+        let mut run = here_until(Some(5_000)).conn(2, 6_000, None);
+        run.plan.limits.set("host.message-bytes", LimitValue::Bytes(1 << 20));
+        let connected = "toolcall.client.connected";
+        let run = milestone(run, 40, "client", connected, &[("generation", "1")]);
+        let run = run.produced("t1", 5_500, &"x".repeat(bytes));
+        let fields = [("conn", "2"), ("client", "client")];
+        milestone(run, 6_010, "server", "toolcall.host.reseated", &fields)
+    };
+    assert_eq!(violations(&run(500_000), replay_is_used).len(), 1);
+    holds(&run(600_000), replay_is_used);
 }
 
 /// The numbers of the host begin again with each incarnation.
