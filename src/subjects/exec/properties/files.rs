@@ -1,7 +1,9 @@
 //! `files_are_true`: what a user reads from a file is the complete content of one write, which no
 //! later change had replaced when the user asked. And the calls of a user about a file take effect in
 //! their order, also over two connections. A call sees what the user's earlier writes did. This holds even if
-//! they still waited when the user asked. A task with files has the answer that its operation demands.
+//! they still waited when the user asked. A client that died and was restarted has another session,
+//! whose calls do not wait for those of the first one. A task with files has the answer that its
+//! operation demands.
 //!
 //! The evidence: the answers of reads, which name the call that wrote the content, the changes that the
 //! files of the server recorded, and the answers that the schedule contains. If a change and a read happened in the same millisecond,
@@ -15,7 +17,7 @@ use crate::property::{CheckContext, Violation};
 use crate::subjects::exec::answers::{WrongBlock, WrongTask};
 use crate::subjects::exec::files::{FileContent, TARGET, path, target};
 use crate::subjects::exec::properties::served::UserOperation;
-use crate::subjects::judging::{has_puppet, judged};
+use crate::subjects::judging::{has_puppet, host, judged};
 
 kinds! {
     pub(super) FILES_ARE_TRUE;
@@ -72,16 +74,26 @@ pub(super) fn are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
     }
     let mut changes: BTreeMap<&str, Changes> = BTreeMap::new();
     let mut asked: BTreeMap<Call, UserOperation<'_>> = BTreeMap::new();
-    // The answered calls of each user about each file: the newest one.
-    let mut answered: BTreeMap<(&str, &str), (Call, Time)> = BTreeMap::new();
+    // How often each host has died.
+    let mut deaths: BTreeMap<&str, u64> = BTreeMap::new();
+    // The calls that are done in their order: the user, the file, and how often the host had died.
+    let mut ordered: BTreeMap<Call, (&str, &str, u64)> = BTreeMap::new();
+    // Of the answered calls that have an order: the newest one.
+    let mut answered: BTreeMap<(&str, &str, u64), (Call, Time)> = BTreeMap::new();
     let mut done: Vec<DoneCall<'_>> = Vec::new();
     let mut found = Vec::new();
     for event in judged(cx) {
         match &event.what {
-            EventKind::Asked { .. } => asked.extend(UserOperation::of(event)),
+            EventKind::Asked { .. } => {
+                let Some((call, operation)) = UserOperation::of(event) else { continue };
+                let died = deaths.get(operation.host).copied().unwrap_or_default();
+                ordered.extend(about(&operation).map(|(user, file)| (call, (user, file, died))));
+                asked.insert(call, operation);
+            }
+            EventKind::Died { .. } => *deaths.entry(host(event)).or_default() += 1,
             EventKind::Effect { call, target } if target.starts_with(TARGET) => {
                 changes.entry(target).or_default().push((event.at, *call));
-                let newest = asked.get(call).and_then(about).and_then(|about| answered.get(&about));
+                let newest = ordered.get(call).and_then(|own| answered.get(own));
                 let newest = newest.filter(|(_, at)| *at < event.at);
                 let newest = newest.inspect(|_| cx.judges("files_are_true"));
                 found.extend(newest.filter(|(newest, _)| *newest > *call).map(
@@ -92,10 +104,8 @@ pub(super) fn are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
                 ));
             }
             EventKind::Answered { call, answer } => {
-                if let Some(about) =
-                    asked.get(call).and_then(about).filter(|_| answer.acknowledges())
-                {
-                    let newest = answered.entry(about).or_insert((*call, event.at));
+                if let Some(own) = ordered.get(call).filter(|_| answer.acknowledges()) {
+                    let newest = answered.entry(*own).or_insert((*call, event.at));
                     *newest = (*newest).max((*call, event.at));
                 }
                 done.extend(
@@ -226,6 +236,21 @@ mod tests {
                 "call 1: its content came into the file (at 3.001 s), but call 2 of the same user, which came later, had been answered at 3.000 s"
             ]
         );
+    }
+
+    #[test]
+    fn a_restarted_client_does_not_wait_for_its_earlier_writes() {
+        let f1 = r#"{"file":"f1"}"#;
+        let found = |host: &str, died| {
+            let asked = history().asked_as(1, 1_000, Class::InFlight, "write-file", f1);
+            let again = asked.died(host, died).by("client");
+            let again = again.asked_as(2, 2_000, Class::InFlight, "write-file", f1);
+            let written = again.effect(2, 2_900, "file /f1").answered(2, 3_000, "written");
+            violations(&written.effect(1, 3_001, "file /f1"), are_true).len()
+        };
+        assert_eq!([found("client", 1_500), found("client2", 1_500)], [0, 1]);
+        let later = two_writes().died("client", 3_000).effect(1, 3_001, "file /f1");
+        assert_eq!(violations(&later, are_true).len(), 1, "both calls came before the death");
     }
 
     #[test]

@@ -153,11 +153,16 @@ struct Sessions<'a> {
     detached: BTreeSet<u64>,
     /// Connections that the server closes because their handshake took too long.
     closing: BTreeSet<u64>,
+    /// The connections that the living client of each host has opened.
+    opened: BTreeMap<&'a str, BTreeSet<u64>>,
+    /// The connections of clients that died.
+    orphaned: BTreeSet<u64>,
 }
 
 /// A connection never takes a session from another attached one. A resume always names the session
 /// that the client last received. The server detaches a connection after its own end of it is over, or while
-/// it says goodbye after a handshake that took too long: another milestone does not count.
+/// it says goodbye after a handshake that took too long: another milestone does not count. The resume of a
+/// client that died may reach the server when the next client of the host has another session.
 pub(super) fn no_stealing(cx: &CheckContext<'_>) -> Vec<Violation> {
     if !cx.plan.puppets.is_empty() {
         return Vec::new();
@@ -165,11 +170,23 @@ pub(super) fn no_stealing(cx: &CheckContext<'_>) -> Vec<Violation> {
     let mut sessions = Sessions::default();
     let mut found = Vec::new();
     for event in judged(cx) {
+        match event.what {
+            EventKind::ConnOpened { conn } => {
+                let client = cx.history.conn(conn).client.as_str();
+                sessions.opened.entry(client).or_default().insert(conn.0 as u64 + 1);
+            }
+            EventKind::Died { .. } => {
+                let opened = sessions.opened.remove(host(event)).unwrap_or_default();
+                sessions.orphaned.extend(opened);
+            }
+            _ => {}
+        }
         let Some(milestone) = ConnMilestone::of(event) else { continue };
         let Some(client) = connection(cx, milestone.conn).map(|conn| conn.client.as_str()) else {
             continue;
         };
         match milestone.name {
+            "exec.server.attached" if sessions.orphaned.contains(&milestone.conn) => {}
             "exec.server.attached"
                 if MilestoneValue::number(milestone.fields, "resumed") == Some(0) =>
             {
@@ -504,6 +521,22 @@ mod tests {
         assert_eq!(of(&closing), [""; 0], "the server closes connection 4");
         let unheard = [attached(2, 0), detached(1), attached(3, 1)];
         assert_eq!(of(&unheard), [""; 0], "nobody was told of the session of connection 2");
+    }
+
+    #[test]
+    fn a_resume_of_a_client_that_died_may_come_late() {
+        let of = |dies: &str, number: usize| {
+            let opened = EventKind::ConnOpened { conn: ConnIndex(number - 1) };
+            let before = [("client", opened), (dies, EventKind::Died { kernel: false })];
+            let before =
+                before.map(|(host, what)| Event { at: Time(4), host: Some(host.into()), what });
+            let next = [attached(3, 0), initialized(3), attached(2, 1)];
+            let next = next.map(|what| Event { at: Time(5), host: None, what });
+            judge_events(no_stealing, before.into_iter().chain(next).collect())
+        };
+        assert_eq!(of("client", 2), [""; 0]);
+        assert_eq!(of("client", 1).len(), 1, "connection 2 is of the client that lives");
+        assert_eq!(of("server", 2).len(), 1, "the client did not die");
     }
 
     #[test]

@@ -123,6 +123,7 @@ impl<'a> OpenRequests<'a> {
             EventKind::FaultBegan { .. } => self.prompt.clear(),
             EventKind::Died { .. } => {
                 self.prompt.clear();
+                self.open.retain(|_, asked| asked.host != host(event));
                 self.connected.remove(host(event));
                 // Its clients may not know it yet.
                 if cx.servers.contains(&host(event)) {

@@ -236,7 +236,9 @@ pub(super) fn processes_fail_truly(cx: &CheckContext<'_>) -> Vec<Violation> {
 /// the answer on, even if the user has not taken the answer yet: a user that gives up such a start
 /// gives up the process. If the events do not fit into the buffer, the client requests them at once.
 ///
-/// While the answer to such a request is on its way, more events may arrive and be held back.
+/// While the answer to such a request is on its way, more events may arrive and be held back. Behind each
+/// page, the client requests what follows, also when a catch-up in pages outlasts the installation.
+/// The exit has no number in a page, so the output behind it is held back until then.
 ///
 /// A client whose log for a slow user was full has dropped events. It requests them when the log has
 /// room, perhaps before it holds later ones back. `bounded_ending` and `gap_free` judge that client.
@@ -285,6 +287,10 @@ pub(super) fn gaps_are_requested(cx: &CheckContext<'_>) -> Vec<Violation> {
             }
             EventKind::Milestone { name: "exec.client.received", .. } => {
                 requested.remove(host);
+            }
+            EventKind::Milestone { name: "exec.client.page", .. } => {
+                repaired.insert(host, event.at);
+                requested.insert(host);
             }
             EventKind::GaveUp { .. } => drop(open.remove(host)),
             // The only process of the run is complete, so the missing event has come.

@@ -135,6 +135,8 @@ struct ProcessFacts<'a> {
     asked: BTreeMap<Call, UserOperation<'a>>,
     /// The time at which each call had its outcome: an answer, a failure, or a stream.
     over: BTreeMap<Call, Time>,
+    /// The time at which the user gave up each call.
+    given_up: BTreeMap<Call, Time>,
     /// The time at which the start of each process was answered.
     opened: BTreeMap<&'a str, Time>,
     /// The newest successful start by host and process, with the name of its record.
@@ -166,7 +168,9 @@ impl<'a> ProcessFacts<'a> {
                 self.output += bytes(operation);
             }
             // The server may still answer a call that its user gave up.
-            EventKind::Answered { answer: Answer::GivenUp, .. } => {}
+            EventKind::Answered { call, answer: Answer::GivenUp } => {
+                self.given_up.insert(*call, event.at);
+            }
             EventKind::Answered { call, .. } | EventKind::Failed { call, .. } => {
                 self.over.insert(*call, event.at);
             }
@@ -224,11 +228,17 @@ impl<'a> ProcessFacts<'a> {
     /// The time from which a read has its turn: its client has at most `calls` requests in flight, so
     /// it waits until enough operations that came before it have ended. Each of these may wait for
     /// something else than the network. A read whose process was not started yet is sent only when it
-    /// is: operations that were asked for until then come before it, too.
+    /// is: operations that were asked for until then come before it, too. A read that is made during
+    /// a later start waits for the outcome of that start, also if its user gives the start up.
     fn turn(&self, call: Call, read: &UserOperation<'_>, calls: usize) -> Time {
         let record = read.process().and_then(|process| self.newest.get(&(read.host, process)));
         let opened = record.and_then(|record| self.opened.get(record)).copied();
-        let sent = read.at.max(opened.unwrap_or_default());
+        let awaited = self.asked.iter().filter(|(other, asked)| {
+            asked.verb() == "start" && **other < call && asked.is_about_the_process_of(read)
+        });
+        let outcome = |start: &Call| self.over.get(start).or_else(|| self.given_up.get(start));
+        let settled = awaited.filter_map(|(start, _)| outcome(start)).copied().max();
+        let sent = read.at.max(opened.unwrap_or_default()).max(settled.unwrap_or_default());
         let over = |other: &Call| self.over.get(other).copied().unwrap_or(NEVER);
         let before = self.asked.iter().filter(|(other, asked)| {
             let is_before = **other < call || opened.is_some_and(|opened| asked.at <= opened);

@@ -2,13 +2,15 @@
 //!
 //! A user that has no handle of a process waits for the outcome of its start: a call that it makes
 //! meanwhile is about the process that comes, not about an older one whose handle it has dropped. A call
-//! over an older handle is about the process that the newest one replaced.
+//! over an older handle is about the process that the newest one replaced. The user of a restarted
+//! host has no handle of an earlier process.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::served::UserOperation;
 use crate::history::{Call, Event, EventKind};
 use crate::property::CheckContext;
+use crate::subjects::judging::host;
 
 /// The calls of all users, and their processes.
 #[derive(Default)]
@@ -62,6 +64,13 @@ impl<'a> Targets<'a> {
             }
             EventKind::Answered { call, .. } | EventKind::Failed { call, .. } => {
                 self.waiting.remove(call);
+            }
+            EventKind::Died { .. } => {
+                let died = host(event);
+                self.newest.retain(|(user, _), _| *user != died);
+                self.older.retain(|(user, _), _| *user != died);
+                self.dropped.retain(|(user, _)| *user != died);
+                self.waiting.retain(|call| self.asked.get(call).is_none_or(|it| it.host != died));
             }
             EventKind::Opened { stream, call } => {
                 if let Some(start) = self.asked.get(call)

@@ -7,13 +7,14 @@ use std::time::Duration;
 use super::served::{UserOperation, at_once};
 use super::targets::Targets;
 use crate::history::{Answer, Call, Connection, Ending, Event, EventKind, ProcessOutcome, Time};
+use crate::property::path::through;
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation};
 use crate::schedule::{Fault, Host};
 use crate::subjects::exec::answers::ExecFailure;
 use crate::subjects::exec::background;
 use crate::subjects::exec::limits::{LIMITS, client_limits, server_limits};
-use crate::subjects::exec::network_fault::NetworkFault;
+use crate::subjects::exec::network_fault::{AROUND, NetworkFault};
 use crate::subjects::judging::judged;
 use crate::world::process::TABLE;
 
@@ -72,6 +73,9 @@ struct Known<'a> {
     targets: Targets<'a>,
     /// The lines and bytes that each process printed.
     printed: BTreeMap<&'a str, (u64, u64)>,
+    /// The bytes that the user of each host wrote, and the number of answers that may contain all
+    /// output.
+    requested: BTreeMap<&'a str, (u64, u64)>,
     network_fault: NetworkFault,
     call_wait: Duration,
     /// How long the server keeps a session without a connection.
@@ -93,7 +97,12 @@ impl<'a> Known<'a> {
     }
 
     fn learn(&mut self, cx: &CheckContext<'a>, event: &'a Event) {
-        self.asked.extend(UserOperation::of(event));
+        if let Some((call, asked)) = UserOperation::of(event) {
+            let (written, answers) = self.requested.entry(asked.host).or_default();
+            *written += asked.bytes() as u64 + asked.requests() * AROUND as u64;
+            *answers += asked.reads() as u64;
+            self.asked.insert(call, asked);
+        }
         self.targets.pass(cx, event);
         self.network_fault.pass(event);
         match &event.what {
@@ -125,6 +134,14 @@ impl<'a> Known<'a> {
             EventKind::FaultEnded { fault } => drop(self.held.remove(fault)),
             _ => {}
         }
+    }
+
+    /// Returns how long the link of a host needs at most for all data so far. A terminate is sent
+    /// behind what its user wrote, and the server handles it when it has room for its answer.
+    fn transfer(&self, host: &str, latency: Duration) -> Duration {
+        let (written, answers) = self.requested.get(host).copied().unwrap_or_default();
+        let output = (self.network_fault.printed as u64).saturating_mul(answers + 1);
+        through(written.saturating_add(output), latency)
     }
 }
 
@@ -181,13 +198,16 @@ impl<'a> KilledProcess<'_, 'a> {
             || self.start.at + self.known.call_wait <= self.at
     }
 
-    /// How long it takes at most until a process that failed at this time has ended. If a fault may
-    /// have its effect then, the client has to end the process over a later connection.
+    /// How long it takes at most until a process that failed at this time has ended: the terminate
+    /// may be behind other data. If a fault may have its effect then, the client has to end the
+    /// process over a later connection.
     fn ends_within(&self, failed: Time) -> Duration {
         let recovers = self.cx.guarantees.reconnects_within() + Duration::from_secs(2);
         let fault = &self.known.network_fault;
         let is_over = fault.settled.is_none_or(|settled| settled + recovers < failed);
-        if fault.in_force == 0 && is_over { at_once(self.cx) } else { recovers }
+        let transfer = self.known.transfer(self.start.host, self.cx.plan.latency.1);
+        let soon = if fault.in_force == 0 && is_over { at_once(self.cx) } else { recovers };
+        soon + transfer
     }
 
     /// Returns until when the server certainly keeps the closed process. It forgets no process earlier,

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::super::prompt::answers_are_prompt;
 use super::{milestone, started, violations};
-use crate::history::{Answer, Class, ProcessOutcome};
+use crate::history::{Answer, Call, Class, EventKind, ProcessOutcome};
 use crate::property::scripted::ScriptedRun;
 use crate::schedule::LimitValue;
 
@@ -99,6 +99,35 @@ fn a_write_is_refused_when_its_process_has_ended() {
     let found = violations(&again, answers_are_prompt);
     let of_the_write = found.iter().filter(|found| found.starts_with("call 2:"));
     assert_eq!(of_the_write.count(), 0, "it may wait for another handle: {found:?}");
+}
+
+#[test]
+fn a_call_of_a_client_that_died_gets_no_answer() {
+    let found = |host: &str| {
+        let asks = milestone(started(), 300, "exec.client.connected", &[]);
+        let asks = asks.asked_as(2, 1_000, Class::InFlight, "read", r#"{"process":"p1"}"#);
+        let died = asks.died(host, 1_010).by("client");
+        violations(&milestone(died, 1_500, "exec.client.connected", &[]), answers_are_prompt).len()
+    };
+    assert_eq!([found("client"), found("client2")], [0, 1]);
+}
+
+#[test]
+fn a_write_of_a_restarted_client_is_not_about_its_earlier_process() {
+    let own = r#"{"process":"p1"}"#;
+    let found = |host: &str| {
+        let mut run = started();
+        run.plan.limits.set("server.stdin-bytes", LimitValue::Bytes(1));
+        run.plan.setup.insert("process".into(), json!({ "p1": { "stdin": "ignore" } }));
+        let died = run.died(host, 1_500).by("client");
+        let back = milestone(died, 1_700, "exec.client.connected", &[]);
+        let starts = back.asked_as(2, 2_000, Class::InFlight, "start", own);
+        let writes = starts.asked_as(3, 2_010, Class::InFlight, "write", own);
+        let opened = EventKind::Opened { stream: "p1.2".into(), call: Call(2) };
+        let run = writes.user(2_040, opened).ended("p1", 5_000, ProcessOutcome::Exit(0));
+        violations(&run, answers_are_prompt).len()
+    };
+    assert_eq!([found("client"), found("client2")], [0, 1]);
 }
 
 #[test]

@@ -201,6 +201,30 @@ fn a_read_without_news_is_answered_when_its_wait_is_over() {
 }
 
 #[test]
+fn a_read_waits_for_the_outcome_of_a_start_that_came_before_it() {
+    let own = r#"{"process":"p1"}"#;
+    let dropped = || {
+        let connected = milestone(started(), 300, "exec.client.connected", &[]);
+        let received = connected.delivered("p1/stdout", 1_020, "a");
+        let drops = received.asked_as(3, 2_000, Class::Durable, "drop-handle", own);
+        drops.answered(3, 2_000, "dropped")
+    };
+    let asks = |run: ScriptedRun, call, ms| {
+        let fields = r#"{"process":"p1","after":"last-received","wait":"5s"}"#;
+        run.asked_as(call, ms, Class::Durable, "read", fields)
+    };
+    let starts = |run: ScriptedRun| run.asked_as(5, 3_000, Class::InFlight, "start", own);
+    let refused = |run: ScriptedRun, call, ms| {
+        let given_up = run.answered(5, 4_000, Answer::GivenUp);
+        let refused = given_up.answered(call, ms, Answer::Refused("not started".into()));
+        violations(&refused, reads_wait).len()
+    };
+    let behind = |ms| refused(asks(starts(dropped()), 6, 3_100), 6, ms);
+    assert_eq!([behind(4_000), behind(4_130), behind(4_131)], [0, 0, 1]);
+    assert_eq!(refused(starts(asks(dropped(), 4, 2_900)), 4, 4_000), 1, "it came before the start");
+}
+
+#[test]
 fn a_read_may_wait_for_long_answers_to_other_reads() {
     let output = "x".repeat(15 << 10);
     let scripted = || {

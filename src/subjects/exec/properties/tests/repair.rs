@@ -51,6 +51,18 @@ fn a_connected_client_asks_for_missing_events() {
     let answered = milestone(more, 2_200, "exec.client.received", &[("id", "3")]);
     let again = answered.gauge("client", 2_300, "held-back-events", 3);
     assert_eq!(violations(&again, gaps_are_requested).len(), 1, "it was answered");
+    let page = |name| {
+        let answered = milestone(connected(), 1_000, "exec.client.received", &[("id", "2")]);
+        let page = milestone(answered, 1_000, name, &[("process", "p1")]);
+        page.gauge("client", 1_000, "held-back-events", 1)
+    };
+    let paged = page("exec.client.page");
+    assert!(violations(&paged, gaps_are_requested).is_empty(), "the next read is on its way");
+    let other = page("exec.client.log-has-room");
+    assert_eq!(violations(&other, gaps_are_requested).len(), 1, "it was no page");
+    let rest = milestone(paged, 1_100, "exec.client.received", &[("id", "3")]);
+    let behind = rest.gauge("client", 1_200, "held-back-events", 2);
+    assert_eq!(violations(&behind, gaps_are_requested).len(), 1, "the pages were over");
     let no_room =
         milestone(connected(), 1_000, "exec.client.reorder-overflow", &[("process", "p1")]);
     let no_room = no_room.gauge("client", 1_000, "held-back-events", 1);

@@ -97,6 +97,23 @@ fn the_call_that_drops_a_handle_is_the_last_use_of_it() {
     assert_eq!(violations(&killed(2_131), ends_as_it_wants).len(), 1);
 }
 
+/// The client sends the terminate behind what its user wrote.
+#[test]
+fn the_terminate_of_a_failed_process_may_be_behind_long_lines() {
+    let killed = |by: &str, ms| {
+        let started = printed_much(started()).conn(1, 0, None);
+        let line = r#"{"process":"p2","bytes":"100000B"}"#;
+        let written = started.by(by).asked_as(2, 1_900, Class::InFlight, "write", line);
+        let own = r#"{"process":"p1"}"#;
+        let dropped = written.by("client").asked_as(3, 2_000, Class::Durable, "drop-handle", own);
+        let run = dropped.answered(3, 2_000, "dropped");
+        violations(&run.ended("p1", ms, ProcessOutcome::Signal(9)), ends_as_it_wants).len()
+    };
+    // Three windows of 32 KiB take three round trips of 40 ms.
+    assert_eq!([killed("client", 2_250), killed("client", 2_251)], [0, 1]);
+    assert_eq!(killed("client2", 2_250), 1, "another client has a link of its own");
+}
+
 #[test]
 fn only_a_process_that_can_have_failed_ends_before_its_slow_user_knows() {
     let killed = |printed: fn(ScriptedRun) -> ScriptedRun| {
