@@ -426,13 +426,6 @@ impl ScriptedRun {
         self
     }
 
-    /// All connections so far are of clients with this name.
-    pub fn named(mut self, name: Option<&str>) -> Self {
-        let conns = self.history.conns.iter_mut();
-        conns.for_each(|conn| conn.of = name.map(str::to_owned));
-        self
-    }
-
     /// As [`conn`](ScriptedRun::conn), but only the client knows that it is over.
     pub fn conn_half_over(self, n: u32, opened: u64, over: u64) -> Self {
         let mut scripted = self.conn(n, opened, None);
