@@ -24,8 +24,8 @@ use reknit::subjects::built_in;
 use reknit::world::{Engine, Options, RunError};
 
 /// Every test run takes one of this many files, and one of `SHARE_OF_SCHEDULES` random schedules.
-const SHARE: usize = 24;
-const SHARE_OF_SCHEDULES: usize = 75;
+const SHARE: usize = 36;
+const SHARE_OF_SCHEDULES: usize = 110;
 
 /// The number of random schedules per subject.
 const SCHEDULES: usize = 250;

@@ -99,8 +99,9 @@ pub trait Subject: Send + Sync + 'static {
     }
 
     /// Whether a server rightly carries out a request that arrives over an older connection after its
-    /// client installed a newer one. The control run of `stale_generation_inert` then delivers such
-    /// requests, because they have an effect by the rules of the protocol.
+    /// client installed a newer one. The control run of `stale_generation_inert` then delivers all data
+    /// of the client, because it has an effect by the rules of the protocol. It drops the end of the
+    /// connection and what the server sends.
     fn accepts_late_requests(&self) -> bool {
         false
     }

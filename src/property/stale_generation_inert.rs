@@ -2,9 +2,10 @@
 //! delivers, ends or pauses anything.
 //!
 //! The control run shows this: it runs the same plan, but drops such packets instead of delivering
-//! them. If the protocol lets a server carry out late requests, it delivers these
-//! ([`accepts_late_requests`](crate::Subject::accepts_late_requests)). Users must see the same items, endings and call results in both runs, possibly at other
-//! times. The property ignores every difference that times alone could explain:
+//! them. If the protocol lets a server
+//! [accept late requests](crate::subject::Subject::accepts_late_requests), the control run delivers
+//! what the client sent. Users must see the same items, endings and call results in both runs,
+//! possibly at other times. The property ignores every difference that times alone could explain:
 //! - All differences, if either run is inconclusive, or if the runs executed different steps of the
 //!   schedule.
 //! - A failure in one run, if the faults left so little time that failure or success was a matter

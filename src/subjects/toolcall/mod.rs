@@ -107,7 +107,8 @@ impl Subject for Toolcall {
     }
 
     fn accepts_late_requests(&self) -> bool {
-        // Actions are durable and numbered, and the host keeps a list of live connections.
+        // A host performs an action that arrives over an older connection. Its number prevents that the
+        // host performs it again.
         true
     }
 

@@ -200,7 +200,7 @@ pub(in crate::world) struct ConnState {
     /// Whether the SYN reached the server's kernel. Before that, the server's end does not exist.
     pub arrived: bool,
     /// Whether a newer generation is installed. The segments of this connection are then stale; a
-    /// control run drops them.
+    /// control run drops them, except late requests if the server accepts these.
     pub stale: bool,
     ends: [SharedEnd; 2],
     pub directions: [Direction; 2],

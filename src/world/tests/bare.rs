@@ -117,12 +117,7 @@ where
     C: Fn(HostContext) -> CF + Send + Sync + 'static,
     CF: Future<Output = ()> + Send + 'static,
 {
-    Arc::new(Bare {
-        serve: Arc::new(move |host| Box::pin(serve(host))),
-        drive: Arc::new(move |host| Box::pin(drive(host))),
-        programs,
-        accepts_late_requests: false,
-    })
+    Arc::new(subject(programs, serve, drive))
 }
 
 /// Creates a subject from two async functions, whose server accepts late requests.
@@ -133,12 +128,22 @@ where
     C: Fn(HostContext) -> CF + Send + Sync + 'static,
     CF: Future<Output = ()> + Send + 'static,
 {
-    Arc::new(Bare {
+    Arc::new(Bare { accepts_late_requests: true, ..subject(&[], serve, drive) })
+}
+
+fn subject<S, SF, C, CF>(programs: &'static [Program], serve: S, drive: C) -> Bare
+where
+    S: Fn(HostContext) -> SF + Send + Sync + 'static,
+    SF: Future<Output = ()> + Send + 'static,
+    C: Fn(HostContext) -> CF + Send + Sync + 'static,
+    CF: Future<Output = ()> + Send + 'static,
+{
+    Bare {
         serve: Arc::new(move |host| Box::pin(serve(host))),
         drive: Arc::new(move |host| Box::pin(drive(host))),
-        programs: &[],
-        accepts_late_requests: true,
-    })
+        programs,
+        accepts_late_requests: false,
+    }
 }
 
 /// Creates a plan with faults at these times in milliseconds.

@@ -155,14 +155,15 @@ struct Sessions<'a> {
     closing: BTreeSet<u64>,
     /// The connections that the living client of each host has opened.
     opened: BTreeMap<&'a str, BTreeSet<u64>>,
-    /// The connections of clients that died.
-    orphaned: BTreeSet<u64>,
+    /// For each connection of a client that died, the connections of the session of that client.
+    orphaned: BTreeMap<u64, BTreeSet<u64>>,
 }
 
 /// A connection never takes a session from another attached one. A resume always names the session
 /// that the client last received. The server detaches a connection after its own end of it is over, or while
 /// it says goodbye after a handshake that took too long: another milestone does not count. The resume of a
-/// client that died may reach the server when the next client of the host has another session.
+/// client that died names the session of that client, and may reach the server when the next client of
+/// the host has another one.
 pub(super) fn no_stealing(cx: &CheckContext<'_>) -> Vec<Violation> {
     if !cx.plan.puppets.is_empty() {
         return Vec::new();
@@ -177,7 +178,8 @@ pub(super) fn no_stealing(cx: &CheckContext<'_>) -> Vec<Violation> {
             }
             EventKind::Died { .. } => {
                 let opened = sessions.opened.remove(host(event)).unwrap_or_default();
-                sessions.orphaned.extend(opened);
+                let own = sessions.of.remove(host(event)).unwrap_or_default();
+                sessions.orphaned.extend(opened.into_iter().map(|conn| (conn, own.clone())));
             }
             _ => {}
         }
@@ -186,7 +188,6 @@ pub(super) fn no_stealing(cx: &CheckContext<'_>) -> Vec<Violation> {
             continue;
         };
         match milestone.name {
-            "exec.server.attached" if sessions.orphaned.contains(&milestone.conn) => {}
             "exec.server.attached"
                 if MilestoneValue::number(milestone.fields, "resumed") == Some(0) =>
             {
@@ -196,7 +197,8 @@ pub(super) fn no_stealing(cx: &CheckContext<'_>) -> Vec<Violation> {
                 sessions.of.insert(client, BTreeSet::from([milestone.conn]));
             }
             "exec.server.attached" => {
-                let own = sessions.of.entry(client).or_default();
+                let orphaned = sessions.orphaned.get_mut(&milestone.conn);
+                let own = orphaned.unwrap_or_else(|| sessions.of.entry(client).or_default());
                 if !own.is_empty() {
                     cx.judges("no_stealing");
                 }
@@ -537,6 +539,21 @@ mod tests {
         assert_eq!(of("client", 2), [""; 0]);
         assert_eq!(of("client", 1).len(), 1, "connection 2 is of the client that lives");
         assert_eq!(of("server", 2).len(), 1, "the client did not die");
+        // It takes the session of its own client from a connection that is attached.
+        let stolen = |detaches: bool| {
+            let opened = |number: usize| EventKind::ConnOpened { conn: ConnIndex(number - 1) };
+            let own = [opened(1), attached(1, 0), initialized(1), opened(2)].into_iter();
+            let died = EventKind::Died { kernel: false };
+            let next = [attached(3, 0), initialized(3)].into_iter();
+            let detached = detaches.then(|| detached(1));
+            let all = own.chain([died]).chain(next).chain(detached).chain([attached(2, 1)]);
+            let host = || Some("client".into());
+            judge_events(
+                no_stealing,
+                all.map(|what| Event { at: Time(5), host: host(), what }).collect(),
+            )
+        };
+        assert_eq!([stolen(true).len(), stolen(false).len()], [0, 1]);
     }
 
     #[test]

@@ -229,15 +229,18 @@ impl<'a> ProcessFacts<'a> {
     /// it waits until enough operations that came before it have ended. Each of these may wait for
     /// something else than the network. A read whose process was not started yet is sent only when it
     /// is: operations that were asked for until then come before it, too. A read that is made during
-    /// a later start waits for the outcome of that start, also if its user gives the start up.
+    /// a later start waits until that start has an outcome, or its user gives it up.
     fn turn(&self, call: Call, read: &UserOperation<'_>, calls: usize) -> Time {
         let record = read.process().and_then(|process| self.newest.get(&(read.host, process)));
         let opened = record.and_then(|record| self.opened.get(record)).copied();
         let awaited = self.asked.iter().filter(|(other, asked)| {
             asked.verb() == "start" && **other < call && asked.is_about_the_process_of(read)
         });
-        let outcome = |start: &Call| self.over.get(start).or_else(|| self.given_up.get(start));
-        let settled = awaited.filter_map(|(start, _)| outcome(start)).copied().max();
+        let outcome = |start: &Call| {
+            let over = self.over.get(start).or_else(|| self.given_up.get(start));
+            over.copied().unwrap_or(NEVER)
+        };
+        let settled = awaited.map(|(start, _)| outcome(start)).max();
         let sent = read.at.max(opened.unwrap_or_default()).max(settled.unwrap_or_default());
         let over = |other: &Call| self.over.get(other).copied().unwrap_or(NEVER);
         let before = self.asked.iter().filter(|(other, asked)| {

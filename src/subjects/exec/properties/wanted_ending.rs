@@ -73,9 +73,6 @@ struct Known<'a> {
     targets: Targets<'a>,
     /// The lines and bytes that each process printed.
     printed: BTreeMap<&'a str, (u64, u64)>,
-    /// The bytes that the user of each host wrote, and the number of answers that may contain all
-    /// output.
-    requested: BTreeMap<&'a str, (u64, u64)>,
     network_fault: NetworkFault,
     call_wait: Duration,
     /// How long the server keeps a session without a connection.
@@ -97,12 +94,7 @@ impl<'a> Known<'a> {
     }
 
     fn learn(&mut self, cx: &CheckContext<'a>, event: &'a Event) {
-        if let Some((call, asked)) = UserOperation::of(event) {
-            let (written, answers) = self.requested.entry(asked.host).or_default();
-            *written += asked.bytes() as u64 + asked.requests() * AROUND as u64;
-            *answers += asked.reads() as u64;
-            self.asked.insert(call, asked);
-        }
+        self.asked.extend(UserOperation::of(event));
         self.targets.pass(cx, event);
         self.network_fault.pass(event);
         match &event.what {
@@ -136,12 +128,24 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// Returns how long the link of a host needs at most for all data so far. A terminate is sent
-    /// behind what its user wrote, and the server handles it when it has room for its answer.
-    fn transfer(&self, host: &str, latency: Duration) -> Duration {
-        let (written, answers) = self.requested.get(host).copied().unwrap_or_default();
-        let output = (self.network_fault.printed as u64).saturating_mul(answers + 1);
-        through(written.saturating_add(output), latency)
+    /// Returns how long the link of a host needs at most for the data that is on its way at a moment.
+    /// The terminate is sent behind what its user wrote, and the server handles it when it has room
+    /// for its answer. A request that its user gave up may be on its way, too.
+    fn transfer(&self, host: &str, at: Time, latency: Duration) -> Duration {
+        let is_on_its_way = |call: &Call| {
+            self.over.get(call).is_none_or(|over| *over >= at) || self.failed.contains(call)
+        };
+        let open = self
+            .asked
+            .iter()
+            .filter(|(call, asked)| asked.host == host && asked.at <= at && is_on_its_way(call));
+        let (mut written, mut answers) = (0, 1);
+        for (_, asked) in open {
+            written += asked.bytes() as u64 + asked.requests() * AROUND as u64;
+            answers += asked.reads() as u64;
+        }
+        let output = (self.network_fault.printed as u64).saturating_mul(answers);
+        through(written + output, latency)
     }
 }
 
@@ -205,7 +209,7 @@ impl<'a> KilledProcess<'_, 'a> {
         let recovers = self.cx.guarantees.reconnects_within() + Duration::from_secs(2);
         let fault = &self.known.network_fault;
         let is_over = fault.settled.is_none_or(|settled| settled + recovers < failed);
-        let transfer = self.known.transfer(self.start.host, self.cx.plan.latency.1);
+        let transfer = self.known.transfer(self.start.host, failed, self.cx.plan.latency.1);
         let soon = if fault.in_force == 0 && is_over { at_once(self.cx) } else { recovers };
         soon + transfer
     }

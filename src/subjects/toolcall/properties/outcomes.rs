@@ -88,6 +88,9 @@ fn untrue_return(
 /// The refusal of an action that adds data to a full channel.
 const FULL: &str = "the channel is full";
 
+/// The failure of a call whose chat the window left and watches again.
+const STOPPED: &str = "the client had already stopped this call";
+
 /// The failure of a call whose result does not fit.
 const TOO_LONG: &str = "the result is too long";
 
@@ -113,9 +116,8 @@ fn untrue_end(story: &Story<'_>, call: &CallStory<'_>, setup: &ToolSetup) -> Opt
             why if why.starts_with("the client that ran this tool") => {
                 wrong_cause(story, call.owner, why, at)
             }
-            _ if has_ended && setup.ends == ToolEnds::Works && !was_dropped(story, call) => {
-                truth(&A_RESULT)
-            }
+            STOPPED if was_dropped(story, call) => None,
+            _ if has_ended && setup.ends == ToolEnds::Works => truth(&A_RESULT),
             _ => None,
         },
         CallEnd::Cancelled => {
@@ -134,8 +136,8 @@ fn untrue_end(story: &Story<'_>, call: &CallStory<'_>, setup: &ToolSetup) -> Opt
 }
 
 /// Returns whether the user of the tool's window unsubscribed from the chat before the tool ended.
-/// The window ignores the result then. Its tool works on until its task runs again, so a fault must
-/// have held the task in between.
+/// The window ignores the result then. Its tool works on until its task runs again: in the same
+/// millisecond, or after the fault that held the task in between.
 fn was_dropped(story: &Story<'_>, call: &CallStory<'_>) -> bool {
     let held = |host: &str, from, to| {
         let mut periods = story.fault_periods.iter();

@@ -7,8 +7,9 @@ use super::calls::offers;
 use super::deadlines::with_delay;
 use super::facts::{CallStory, FailedCall, HostConnection, MS, UserOperation, WatchSpan, text};
 use super::places::joins;
-use super::story::{Story, defaults, is_second, window};
+use super::story::{Story, is_second, window};
 use crate::history::{Answer, Call, Event, EventKind, Time};
+use crate::property::path::NEVER;
 use crate::property::violation::{fields, kinds};
 use crate::property::{Phrase, Violation, ViolationFields};
 use crate::subjects::judging::{has_puppet, host, judged};
@@ -287,7 +288,7 @@ pub(super) fn returning_keeps(story: &Story<'_>) -> Vec<Violation> {
             let data = fields! { owner, chat };
             found.push(Violation::new("returning_keeps", failed.call, at, &RELEASED, data));
         } else if let Some(back) = just_back(story, owner, at)
-            && !story.returns_to_a_removed(window(owner), chat, back)
+            && !story.returns_to_a_removed_channel(window(owner), chat, back)
         {
             story.cx.judges("returning_keeps");
             let data = fields! { owner, back };
@@ -612,31 +613,52 @@ impl Story<'_> {
 
     /// Returns whether the host may perform a "leave" at a moment, although the window takes part
     /// again: the client sent it over a connection that it lost before the answer, and that message
-    /// may be late. A host that remembers few outcomes does not know that it performed the action
-    /// over a newer connection. If the session was removed, the client did not send the action over
-    /// a newer one. If the window was reloaded, the host cannot know that the message is late before
-    /// the new window has joined.
+    /// may be late. A host that remembers fewer outcomes than actions of this client came since then
+    /// does not know that it performed the action over a newer connection. If the session was
+    /// removed, the client did not send the action over a newer one. If the window was reloaded, the
+    /// host cannot know that the message is late before the new window has joined.
     fn may_leave_late(&self, call: Call, left: &UserOperation<'_>, at: Time) -> bool {
-        let answered = self.answered_at(call);
-        let is_dropped = judged(self.cx).any(|event| match &event.what {
-            EventKind::Answered { call: of, answer: Answer::Refused(why) } => {
-                *of == call && reason(why) == Some(Reason::NoChannel)
-            }
-            _ => false,
-        });
-        let is_unknown = is_dropped
-            || self.host_limits.outcomes < defaults().outcomes
-            || self.may_join_after(left, at);
         let may_arrive = |attached: &HostConnection<'_>| {
             attached.gone >= left.at
-                && attached.gone <= answered
                 && self.later(attached.received, Duration::ZERO) >= at
                 && self.later(attached.over, Duration::ZERO) >= at
         };
-        let mut own = self.attached.iter().filter(|attached| {
+        let own = self.attached.iter().filter(|attached| {
             window(attached.client) == left.host && !attached.is_second() && attached.at <= at
         });
-        is_unknown && own.any(may_arrive)
+        let own: Vec<_> = own.filter(|attached| may_arrive(attached)).collect();
+        if own.is_empty() {
+            return false;
+        }
+        let answer = judged(self.cx).find_map(|event| match &event.what {
+            EventKind::Answered { call: of, answer } if *of == call => Some((event.at, answer)),
+            EventKind::Failed { call: of, .. } if *of == call => Some((event.at, &Answer::GivenUp)),
+            _ => None,
+        });
+        let answered = answer.map_or(NEVER, |(at, _)| at);
+        let is_dropped = answer.is_some_and(|(_, answer)| {
+            matches!(answer, Answer::Refused(why) if reason(why) == Some(Reason::NoChannel))
+        });
+        let is_unknown = || {
+            is_dropped
+                || self.acted_since(left.host, left.at, at) >= self.host_limits.outcomes
+                || self.may_join_after(left, at)
+        };
+        own.iter().any(|attached| attached.gone <= answered) && is_unknown()
+    }
+
+    /// Returns how many actions a window can have sent in an interval: one for each operation of its
+    /// user and each result of a tool, and one to join for each connection.
+    fn acted_since(&self, host: &str, from: Time, to: Time) -> usize {
+        let within = |at: Time| at >= from && at <= to;
+        let asked = self.asked.values().filter(|asked| asked.host == host && within(asked.at));
+        let ends = |(at, on, work): &(Time, &str, ToolWork)| {
+            *on == host && *work != ToolWork::Begins && within(*at)
+        };
+        let results =
+            self.calls.iter().flat_map(|call| call.tools.iter()).filter(|tool| ends(tool));
+        let own = self.attached.iter().filter(|it| window(it.client) == host && within(it.at));
+        asked.count() + results.count() + own.count()
     }
 
     /// Returns whether a window that was reloaded after a "leave" may not have joined by a moment. Its
@@ -705,9 +727,9 @@ impl Story<'_> {
         self.existence.deleted_in(look.channel, sent, at)
     }
 
-    /// Returns whether the user of a window may watch an earlier channel of the same name as the
-    /// window returns: the host reports it as missing, and the client unsubscribes.
-    fn returns_to_a_removed(&self, host: &str, channel: &str, back: Time) -> bool {
+    /// Returns whether the user of a window may watch an earlier channel of the same name when the
+    /// window returns. The host reports that channel as missing, and the client unsubscribes.
+    fn returns_to_a_removed_channel(&self, host: &str, channel: &str, back: Time) -> bool {
         let mut looks = self.watch_spans.iter().filter(|look| {
             look.host == host && look.channel == channel && look.from <= back && look.to >= back
         });

@@ -407,7 +407,8 @@ impl Refusal<'_, '_> {
     }
 
     /// The time since which the user can have seen the state of a chat: a moment ago if no fault
-    /// ever touched the window, and all states that it asked for before had arrived.
+    /// ever touched the window. If states that the window asked for had not arrived, it is a moment before the
+    /// first of these requests.
     fn sees_since(&self) -> Time {
         let Refusal { story, asked, at, .. } = self;
         let before = asked.at.before(story.moment() * 2);
@@ -416,10 +417,13 @@ impl Refusal<'_, '_> {
             .iter()
             .filter(|attached| window(attached.client) == asked.host && !attached.is_second());
         let is_current = own.any(|attached| attached.at < before && attached.is_live(asked.at));
-        let sees_all = || StatesAsked::of(story, asked.host).until(before) <= before;
-        match is_current && story.is_calm(asked.host, Time::ZERO, *at) && sees_all() {
-            true => before,
-            false => Time::ZERO,
+        if !is_current || !story.is_calm(asked.host, Time::ZERO, *at) {
+            return Time::ZERO;
+        }
+        let backlog = StatesAsked::of(story, asked.host).backlog(before);
+        match backlog.filter(|(_, until)| *until > before) {
+            Some((began, _)) => began.before(story.moment() * 2),
+            None => before,
         }
     }
 

@@ -2,8 +2,9 @@
 //! missed actions if possible.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-use super::facts::text;
+use super::facts::{HostConnection, text};
 use super::room::{StatesAsked, may_exceed_an_answer};
 use super::story::{Story, window};
 use crate::history::{ConnIndex, EventKind, Time};
@@ -245,9 +246,8 @@ pub(super) fn replay_is_used(story: &Story<'_>) -> Vec<Violation> {
     let defaults = super::story::defaults();
     let is_small = story.host_limits.log_actions < defaults.log_actions
         || story.host_limits.log_bytes < defaults.log_bytes;
-    // If there are more actions than the host retains or than fit into one answer, it cannot replay
-    // them.
-    if is_small || exceeds_replay_log(story.cx) || may_exceed_an_answer(story) {
+    // If there are more actions than the host retains, it cannot replay them.
+    if is_small || exceeds_replay_log(story.cx) {
         return found;
     }
     let mut unheard: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
@@ -294,7 +294,11 @@ pub(super) fn replay_is_used(story: &Story<'_>) -> Vec<Violation> {
                         conns.insert(conn, client);
                         arriving.remove(&conn);
                         let has_all = unheard.get(client).is_some_and(BTreeSet::is_empty);
-                        if has_all && !outdated.contains(&conn) {
+                        if has_all
+                            && !outdated.contains(&conn)
+                            && !unsubscribed_late(story, client, event.at)
+                            && !may_exceed_an_answer(story, client, event.at)
+                        {
                             story.cx.judges("replay_is_used");
                             let data = ViolationFields::default();
                             found.push(Violation::new(
@@ -333,6 +337,33 @@ pub(super) fn replay_is_used(story: &Story<'_>) -> Vec<Violation> {
         }
     }
     found
+}
+
+/// Returns whether the host may have read that a client unsubscribed from a channel after the client
+/// received the channel again over a newer connection. The host cannot know that this is late, so
+/// the client counts as one without that state until the host sends it again.
+fn unsubscribed_late(story: &Story<'_>, client: &str, at: Time) -> bool {
+    let host = window(client);
+    let mut left = story.asked.values().filter(|asked| asked.host == host && asked.at <= at);
+    left.any(|asked| {
+        let channel = match asked.verb() {
+            "unwatch" => asked.field("channel"),
+            "watch-twice" => asked.field("chat"),
+            _ => None,
+        };
+        let Some(channel) = channel else { return false };
+        let is_used = |older: &HostConnection<'_>| older.at <= asked.at && older.gone >= asked.at;
+        let mut used = story.of_client(client, at).filter(|older| is_used(older));
+        used.any(|older| {
+            let arrives = story.later(older.received, Duration::ZERO);
+            let is_late = story.of_client(client, arrives).any(|newer| newer.at > asked.at);
+            let looks = story.watch_spans.iter().filter(|look| {
+                look.host == host && look.channel == channel && look.from > asked.at
+            });
+            let newest = looks.map(|look| look.from).filter(|from| *from < at).max();
+            is_late && newest.is_some_and(|newest| newest <= arrives)
+        })
+    })
 }
 
 /// Returns whether there are so many actions that the host may not retain all of them.

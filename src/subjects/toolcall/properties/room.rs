@@ -10,10 +10,10 @@ use crate::subjects::toolcall::notes::{By, OfCall};
 use crate::subjects::toolcall::setup::{self, CHANNEL, ChannelSetup, TOOL, ToolSetup};
 use reknit_toolcall::wire::ROOT;
 
-/// More bytes than an action or a part of a state takes besides its text.
+/// More bytes than a part of a state, with the actions that led to it, takes besides its text.
 const AROUND: u64 = 2 << 10;
 
-/// More bytes than an action takes besides its text, for each note about what led to it.
+/// More bytes than a single action takes besides its text.
 const AROUND_ACTION: u64 = 512;
 
 /// The bytes that a link takes at once.
@@ -53,18 +53,26 @@ pub(super) fn may_fill(story: &Story<'_>, on: &str, at: Time) -> bool {
     news + states * state >= ROOM.min(story.host_limits.log_bytes as u64)
 }
 
-/// Returns whether the actions that a window missed may not fit into one answer of the host. The
-/// host then sends snapshots, although it keeps the actions.
-pub(super) fn may_exceed_an_answer(story: &Story<'_>) -> bool {
-    let leads_to_actions = |what: &EventKind| match what {
-        EventKind::Produced { .. } | EventKind::Asked { .. } => true,
-        EventKind::Observed { saw, .. } => saw.downcast_ref::<OfCall>().is_some(),
-        _ => false,
-    };
-    let notes = judged(story.cx).filter(|event| leads_to_actions(&event.what)).count() as u64;
+/// Returns whether the actions that a client missed by a moment may not fit into one answer of the
+/// host. The host then sends snapshots, although it keeps the actions. A client misses what happens
+/// since its newest connection was lost, and what the host sent shortly before.
+pub(super) fn may_exceed_an_answer(story: &Story<'_>, client: &str, at: Time) -> bool {
+    let before = story.of_client(client, at).filter(|attached| attached.at < at);
+    let lost = before.filter(|attached| attached.gone <= at).map(|attached| attached.gone).max();
+    let since = lost.unwrap_or_default().before(story.moment());
+    let result = longest_result(story);
+    let missed = judged(story.cx).filter(|event| event.at >= since && event.at <= at);
+    let bytes = missed.filter_map(|event| match &event.what {
+        EventKind::Produced { bytes, .. } => Some(AROUND_ACTION + bytes.len() as u64),
+        EventKind::Asked { .. } => Some(AROUND_ACTION),
+        EventKind::Observed { saw, .. } => match saw.downcast_ref::<OfCall>()?.by {
+            By::Tool => Some(AROUND_ACTION + result),
+            _ => Some(AROUND_ACTION),
+        },
+        _ => None,
+    });
     // The host uses at most half of a message.
-    let room = story.host_limits.wire.message_bytes as u64 / 2;
-    story.bytes() + AROUND_ACTION * notes > room
+    bytes.sum::<u64>() > story.host_limits.wire.message_bytes as u64 / 2
 }
 
 /// The states of chats that a window asked for. The link brings them one after the other, and what
@@ -72,14 +80,14 @@ pub(super) fn may_exceed_an_answer(story: &Story<'_>) -> bool {
 pub(super) struct StatesAsked {
     /// The time of each request, and the number of states.
     times: Vec<(Time, u64)>,
-    /// The most bytes of a state.
-    bytes: u64,
+    /// The time and the size of everything that the states of all chats contain.
+    contents: Vec<(Time, u64)>,
     latency: Duration,
 }
 
 impl StatesAsked {
     /// Collects the requests of a window. A client repeats a request without an answer over each
-    /// connection. A connection also brings the states of the chats that the window watches.
+    /// connection. A connection also brings all chats that the window watches, once.
     pub(super) fn of(story: &Story<'_>, on: &str) -> Self {
         let main = || {
             let own = story.attached.iter().filter(|attached| window(attached.client) == on);
@@ -101,27 +109,55 @@ impl StatesAsked {
                 times.extend(again.map(|at| (at, states)));
             }
         }
-        let mut bytes = 0;
+        let mut contents = Vec::new();
         if !times.is_empty() {
             times.extend(main().map(|at| (at, 1)));
-            bytes = story.bytes() + AROUND * (1 + story.calls.len() as u64);
+            contents = contents_of_chats(story);
         }
         times.sort_unstable();
-        Self { times, bytes, latency: story.cx.plan.latency.1 }
+        Self { times, contents, latency: story.cx.plan.latency.1 }
     }
 
     /// Returns the time by which all states have arrived that the window asked for by a moment.
     pub(super) fn until(&self, by: Time) -> Time {
-        let (mut began, mut bytes, mut until) = (Time::ZERO, 0, Time::ZERO);
-        for (at, states) in self.times.iter().take_while(|(at, _)| *at <= by) {
-            if *at > until {
-                (began, bytes) = (*at, 0);
-            }
-            bytes += states * self.bytes;
-            until = began + through(bytes, self.latency);
-        }
-        until
+        self.backlog(by).map_or(Time::ZERO, |(_, until)| until)
     }
+
+    /// Returns the interval of the newest states that arrive one after the other, of those that the
+    /// window asked for by a moment. A state contains what was said by then.
+    pub(super) fn backlog(&self, by: Time) -> Option<(Time, Time)> {
+        let said = self.contents.iter().take_while(|(at, _)| *at <= by);
+        let state = AROUND + said.map(|(_, bytes)| bytes).sum::<u64>();
+        let mut backlog: Option<(Time, Time)> = None;
+        let mut bytes = 0;
+        for (at, states) in self.times.iter().take_while(|(at, _)| *at <= by) {
+            let began = match backlog {
+                Some((began, until)) if *at <= until => began,
+                _ => {
+                    bytes = 0;
+                    *at
+                }
+            };
+            bytes += states * state;
+            backlog = Some((began, began + through(bytes, self.latency)));
+        }
+        backlog
+    }
+}
+
+/// Returns the time and the size of each text and each result in the chats.
+fn contents_of_chats(story: &Story<'_>) -> Vec<(Time, u64)> {
+    let result = longest_result(story);
+    let contents = judged(story.cx).filter_map(|event| match &event.what {
+        EventKind::Produced { bytes, .. } => Some((event.at, bytes.len() as u64)),
+        EventKind::Observed { saw, .. } => match saw.downcast_ref::<OfCall>()?.by {
+            By::Tool => Some((event.at, AROUND + result)),
+            By::Agent => Some((event.at, AROUND)),
+            _ => None,
+        },
+        _ => None,
+    });
+    contents.collect()
 }
 
 /// Returns how long it takes at most to restore all declared channels, one after the other.

@@ -89,7 +89,7 @@ impl<'a> Story<'a> {
     }
 
     /// The number of bytes of the words of all agents and the results of all tools.
-    pub(super) fn bytes(&self) -> u64 {
+    fn bytes(&self) -> u64 {
         let words = judged(self.cx).map(|event| match &event.what {
             EventKind::Produced { bytes, .. } => bytes.len() as u64,
             _ => 0,

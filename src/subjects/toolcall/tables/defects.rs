@@ -222,8 +222,6 @@ pub const DEFECTS: &[DefectDoc] = &[
         "the host counts a channel that a handshake names twice as two", "derived"),
     defect("BaselineGoesWithOneSubscription", "baseline-goes-with-one-subscription", &["expect"],
         "a client that unsubscribes over one connection counts as one without the state of the channel, although another connection has it", "derived"),
-    defect("LateUnsubscribesTakeBaselines", "late-unsubscribes-take-baselines", &["replay_is_used"],
-        "a client counts as one without the state of a channel, because it unsubscribed before it received that state, and this arrives late", "derived"),
     defect("NewestBaselinesGo", "newest-baselines-go", &["expect"],
         "a host that remembers too many states of a client forgets the newest", "derived"),
     defect("ReplaysHaveNoLimit", "replays-have-no-limit", &["expect"],

@@ -27,23 +27,14 @@ pub(super) struct ClientRecord {
     pub(super) outcomes: SeenIds<(u64, i64), AnsweredAction>,
     /// The number of its numberings: each `initialize` begins one.
     pub(super) numberings: u64,
-    /// The channels whose state it received.
-    pub(super) baselines: BTreeMap<String, Baseline>,
+    /// The channels whose state it received, each with the number of the last action in that state.
+    pub(super) baselines: BTreeMap<String, u64>,
     /// The resources for which it sent a valid token.
     pub(super) authenticated: BTreeSet<String>,
     /// The newest connection over which it sent a token.
     pub(super) token_from: Option<ConnId>,
     /// The newest numbering in which it took or gave up a place among the active clients.
     pub(super) place_from: u64,
-}
-
-/// The state of a channel that a client received.
-#[derive(Clone, Copy)]
-pub(super) struct Baseline {
-    /// The number of the last action in that state.
-    pub(super) seq: u64,
-    /// The connection that brought it.
-    pub(super) conn: ConnId,
 }
 
 /// An action that was received and answered.

@@ -28,7 +28,7 @@ use tokio::time::Instant;
 
 use super::HostCore;
 use super::channel::Channel;
-use super::client::{Baseline, ClientRecord};
+use super::client::ClientRecord;
 use super::clients::ReleaseReason;
 use super::transport::{
     CloseReason, Handshake, HandshakeKind, Stage, Subscription, Transport, UNKNOWN,
@@ -314,7 +314,7 @@ impl HostCore {
         }
         let known = self.clients.get(&handshake.client);
         let epoch = known.map(|client| format!("{}/{}", self.epoch_of(client), client.numberings));
-        let snapshots = self.take_snapshots(conn, &handshake);
+        let snapshots = self.take_snapshots(&handshake);
         let result = InitializeResult {
             protocol_version: version,
             server_seq: i64::try_from(self.seq).unwrap_or(i64::MAX),
@@ -353,7 +353,7 @@ impl HostCore {
         } else {
             milestone!("toolcall.host.reseated", conn = conn.0, client = handshake.client.as_str());
             ReconnectResult::Snapshot(ReconnectSnapshotResult {
-                snapshots: self.take_snapshots(conn, &handshake),
+                snapshots: self.take_snapshots(&handshake),
             })
         };
         let client = handshake.client.clone();
@@ -377,16 +377,16 @@ impl HostCore {
     }
 
     /// Returns the snapshots for a handshake, and records that the client has these states.
-    fn take_snapshots(&mut self, conn: ConnId, handshake: &Handshake) -> Vec<Snapshot> {
+    fn take_snapshots(&mut self, handshake: &Handshake) -> Vec<Snapshot> {
         let mut snapshots = self.snapshots(&handshake.channels);
         if defect!(SnapshotReadEarly) {
             self.replace_by_early(handshake, &mut snapshots);
         }
-        let given = Baseline { seq: self.seq, conn };
+        let seq = self.seq;
         if let Some(client) = self.clients.get_mut(&handshake.client) {
             client
                 .baselines
-                .extend(handshake.channels.iter().map(|channel| (channel.clone(), given)));
+                .extend(handshake.channels.iter().map(|channel| (channel.clone(), seq)));
         }
         self.prune_baselines(&handshake.client);
         snapshots
@@ -423,7 +423,7 @@ impl HostCore {
         handshake
             .channels
             .iter()
-            .all(|channel| client.baselines.get(channel).is_some_and(|given| given.seq <= seen))
+            .all(|channel| client.baselines.get(channel).is_some_and(|given| *given <= seen))
     }
 
     /// Returns the actions after `seen` in the named channels, and the client's own.
@@ -454,7 +454,7 @@ impl HostCore {
         let mut in_turn = known
             .baselines
             .iter()
-            .map(|(channel, given)| (self.holds(client, channel), given.seq, channel.clone()))
+            .map(|(channel, given)| (self.holds(client, channel), *given, channel.clone()))
             .collect::<Vec<_>>();
         in_turn.sort();
         if defect!(NewestBaselinesGo) {

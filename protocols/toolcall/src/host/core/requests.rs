@@ -13,7 +13,6 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::HostCore;
-use super::client::Baseline;
 use super::clients::ReleaseReason;
 use super::transport::{CloseReason, Stage, Subscription, Transport};
 use crate::state::{chat, session};
@@ -260,7 +259,7 @@ impl HostCore {
             transport.subscriptions.insert(channel.to_owned(), Subscription::Active(seq));
         }
         if let Some(known) = self.clients.get_mut(&client).filter(|_| is_new) {
-            known.baselines.insert(channel.to_owned(), Baseline { seq, conn });
+            known.baselines.insert(channel.to_owned(), seq);
             self.prune_baselines(&client);
         }
         milestone!("toolcall.host.subscribed", conn = conn.0, channel);
@@ -288,13 +287,7 @@ impl HostCore {
         }
         if !self.holds(client, channel) || defect!(UnsubscribeEndsOtherConnections) {
             if let Some(known) = self.clients.get_mut(client) {
-                // The notification may be late: a newer connection, which is over, brought a newer
-                // state.
-                let given = known.baselines.get(channel);
-                let is_late = given.is_some_and(|given| given.conn > conn);
-                if !is_late || defect!(LateUnsubscribesTakeBaselines) {
-                    known.baselines.remove(channel);
-                }
+                known.baselines.remove(channel);
             }
             let depends = self.causes.get(channel).is_some_and(|clients| clients.contains(client));
             if depends && !defect!(ReleaseWaits) {

@@ -114,6 +114,28 @@ fn the_terminate_of_a_failed_process_may_be_behind_long_lines() {
     assert_eq!(killed("client2", 2_250), 1, "another client has a link of its own");
 }
 
+/// The answers to reads of its user may fill the link before the answer to the terminate.
+#[test]
+fn the_terminate_of_a_failed_process_may_be_behind_answers() {
+    let killed = |answered: Option<u64>, ms| {
+        let started = printed_much(started()).conn(1, 0, None);
+        let started = started.produced("p2", 1_000, &"x".repeat(100_000));
+        let own = r#"{"process":"p1"}"#;
+        let reads = started.asked_as(2, 1_900, Class::Durable, "read-all", r#"{"process":"p2"}"#);
+        let reads = match answered {
+            Some(at) => reads.answered(2, at, "read"),
+            None => reads,
+        };
+        let dropped = reads.asked_as(3, 2_000, Class::Durable, "drop-handle", own);
+        let run = dropped.answered(3, 2_000, "dropped");
+        violations(&run.ended("p1", ms, ProcessOutcome::Signal(9)), ends_as_it_wants).len()
+    };
+    // The answer to the terminate may wait for three windows, and for twice as many behind the read.
+    assert_eq!([killed(Some(1_950), 2_250), killed(Some(1_950), 2_251)], [0, 1]);
+    assert_eq!(killed(None, 2_370), 0);
+    assert_eq!(killed(None, 2_500), 1);
+}
+
 #[test]
 fn only_a_process_that_can_have_failed_ends_before_its_slow_user_knows() {
     let killed = |printed: fn(ScriptedRun) -> ScriptedRun| {

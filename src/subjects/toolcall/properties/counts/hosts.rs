@@ -55,14 +55,16 @@ pub(super) fn most_clients(scene: &Scene<'_, '_>) -> Option<usize> {
     Some(all.collect::<BTreeSet<_>>().len())
 }
 
-/// The own connection of a window is subscribed to what its user watches.
+/// The own connection of a window is subscribed to what its user watches. The user may still watch a
+/// channel that was removed.
 pub(super) fn least_subscriptions(scene: &Scene<'_, '_>) -> usize {
     let story = scene.story();
     let main = accepted(scene)
         .filter(|attached| !attached.is_second() && story.is_newest(attached.client, scene.now));
     let hosts: BTreeSet<&str> = main.map(|attached| window(attached.client)).collect();
     let looks = story.watch_spans.iter().filter(|look| scene.has(look.from, look.to));
-    let own = looks.filter(|look| hosts.contains(look.host));
+    let own =
+        looks.filter(|look| hosts.contains(look.host) && !story.may_be_outdated(look, scene.now));
     own.map(|look| (look.host, look.channel)).collect::<BTreeSet<_>>().len()
 }
 

@@ -334,18 +334,21 @@ fn a_call_fails_for_a_cause_that_is_true_of_its_owner() {
 
 #[test]
 fn a_window_ignores_the_result_of_a_call_of_a_chat_that_its_user_left() {
-    let found = |left: u64, held: Option<(u64, u64)>| {
+    let stopped = "the client had already stopped this call";
+    let of = |left: u64, held: Option<(u64, u64)>, why: &str| {
         let run = calls(here_until(None), 1_000, "call-1", "client");
         let run = saw(run, 1_100, "client", "t1", "tool: call-1 begins");
         let run = saw(run, left, "client", "c1", "unsubscribed");
         let run = held.map_or_else(|| run.clone(), |(from, to)| run.clone().slows(from, to));
         let run = saw(run, 3_000, "client", "t1", "tool: call-1 ends");
-        let why = "the client had already stopped this call";
         let what = Became::Over(CallEnd::Failed(why.to_owned()));
         let saw = Data::of(OfCall { by: By::Agent, call: "call-1".to_owned(), what });
         let event = EventKind::Observed { stream: "t1".into(), saw };
         violations(&run.entry(5_000, Some("server"), event), ends_are_true).len()
     };
+    let found = |left, held| of(left, held, stopped);
+    assert_eq!(of(2_500, Some((2_000, 3_500)), "its tool failed"), 1, "for another cause");
+    assert_eq!(found(3_000, None), 0, "in the same millisecond");
     assert_eq!(found(2_500, Some((2_000, 3_500))), 0);
     assert_eq!(found(2_500, None), 1, "its tool was stopped at once");
     assert_eq!(found(2_500, Some((2_000, 2_900))), 1, "the task ran again before the end");

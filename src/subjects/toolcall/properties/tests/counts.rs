@@ -35,6 +35,20 @@ fn breaks(run: &ScriptedRun, begin: &str) {
     assert!(found.len() == 1 && found[0].starts_with(begin), "{begin}: {found:?}");
 }
 
+/// A later fault holds the news.
+#[test]
+fn a_removed_channel_has_no_subscription() {
+    let removed = |channel: &str| {
+        let saw = Data::of(OfChannel::Deleted);
+        let event = EventKind::Observed { stream: channel.into(), saw };
+        let run = connected().entry(10_000, Some("server"), event);
+        run.gauge("server", 10_000, "subscriptions", 1)
+    };
+    holds(&removed("c1"), counts_are_true);
+    let begin = "server: `subscriptions` is 1, but at least 2 must be open";
+    breaks(&removed("c9"), begin);
+}
+
 /// A host has this count from 10 s on.
 fn counts(host: &str, name: &'static str, value: u64) -> ScriptedRun {
     connected().gauge(host, 10_000, name, value)

@@ -143,6 +143,14 @@ fn a_window_that_waits_for_states_shows_an_earlier_turn() {
     };
     assert_eq!(starts(1), 1);
     assert_eq!(starts(40), 0);
+    // The turn was over long before the user asked for the states.
+    let later = |times| {
+        let run = asks(here_until(None), "start-turn", r#"{"turn":"t2"}"#);
+        let run = begins(run, 100, "t1").produced("t1", 150, &"x".repeat(100_000));
+        let run = asks_for_states(run.ended("t1", 200, "over"), 3_000, times);
+        violations(&run.answered(2, 5_100, rejected("another turn is in progress"))).len()
+    };
+    assert_eq!(later(40), 1);
 }
 
 /// The host may still have a request that its user has given up.

@@ -120,6 +120,30 @@ fn a_client_that_missed_little_gets_a_replay() {
     holds(&unheard, replay_is_used);
 }
 
+/// The unsubscription is sent over the first connection. The second one brings the chat again.
+#[test]
+fn a_late_unsubscription_may_end_a_newer_state() {
+    let found = |received: u64, left: &str| {
+        let run = history().conn_closed(1, 10, 7_000, Some(5_000)).received(received);
+        let run = looks(accepted(run, 20, "1"), 30, "client");
+        let asked = format!(r#"{{"channel":"{left}"}}"#);
+        let run = run.asked_as(2, 4_000, Class::Durable, "unwatch", &asked);
+        let run = accepted(run.conn(2, 5_100, Some(6_500)), 5_200, "2");
+        let connected = "toolcall.client.connected";
+        let run = milestone(run, 5_250, "client", connected, &[("generation", "2")]);
+        let run = saw(run, 5_300, "client", "c1", "state received");
+        let fields = [("conn", "3"), ("client", "client")];
+        let run = run.conn(3, 6_600, None);
+        let run = milestone(run, 6_700, "server", "toolcall.host.arriving", &fields);
+        let back = milestone(run, 6_800, "server", "toolcall.host.reseated", &fields);
+        violations(&back, replay_is_used).len()
+    };
+    assert_eq!(found(6_000, "c1"), 0);
+    assert_eq!(found(5_199, "c1"), 1, "it arrived before the newer connection");
+    assert_eq!(found(5_250, "c1"), 1, "the chat was received after it");
+    assert_eq!(found(6_000, "s2"), 1, "of another channel");
+}
+
 #[test]
 fn a_client_that_missed_more_than_one_answer_holds_gets_snapshots() {
     let run = |bytes: usize| {

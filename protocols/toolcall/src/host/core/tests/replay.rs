@@ -175,22 +175,6 @@ fn a_client_that_subscribed_twice_is_replayed_from_the_first_answer() {
     );
 }
 
-/// A window unsubscribed, and was reloaded. The notification arrives after the connection of the
-/// newer window, which received the chat again, was lost.
-#[test]
-fn a_late_unsubscription_takes_no_newer_state() {
-    let (mut host, _) = Host::with_chat("busy", &[]);
-    let older = host.second("watcher", &[]);
-    let newer = host.second("watcher", &[]);
-    host.close(newer);
-    host.notify(older, "unsubscribe", json!({ "channel": "c" }));
-    let (conn, answer) = host.reconnect("watcher", host.core.seq(), &["s", "c"]);
-    assert_eq!(answer["result"]["type"], "replay");
-    host.notify(conn, "unsubscribe", json!({ "channel": "c" }));
-    let (_, answer) = host.reconnect("watcher", host.core.seq(), &["s", "c"]);
-    assert_eq!(answer["result"]["type"], "snapshot", "the client has no state of the chat");
-}
-
 /// The host remembers only so many states of a client. Those of removed chats go first.
 #[test]
 fn the_states_of_removed_chats_displace_no_state_that_the_client_has() {
