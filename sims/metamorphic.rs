@@ -313,7 +313,7 @@ fn snapshots_change(name: &str, plan: &Plan, shown: &mut Shown) -> Option<String
     unlike(name, &one, &other, &small)
 }
 
-/// Checks a relation for these schedules, and returns the totals. At most one in 20 may have
+/// Checks a relation for these schedules, and returns the totals. At most one in 10 may have
 /// nothing to compare.
 fn holds(relation: Relation, schedules: &[(String, Plan)]) -> Shown {
     let mut shown = Shown::default();
@@ -321,7 +321,7 @@ fn holds(relation: Relation, schedules: &[(String, Plan)]) -> Shown {
         schedules.iter().filter_map(|(name, plan)| relation(name, plan, &mut shown)).collect();
     assert!(unlike.is_empty(), "{} of {}:\n{}", unlike.len(), schedules.len(), unlike.join("\n"));
     assert!(
-        shown.schedules * 20 >= schedules.len() * 19,
+        shown.schedules * 10 >= schedules.len() * 9,
         "{} of {} were compared",
         shown.schedules,
         schedules.len()
