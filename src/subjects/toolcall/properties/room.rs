@@ -54,12 +54,14 @@ pub(super) fn may_fill(story: &Story<'_>, on: &str, at: Time) -> bool {
 }
 
 /// Returns whether the actions that a client missed by a moment may not fit into one answer of the
-/// host. The host then sends snapshots, although it keeps the actions. A client misses what happens
-/// since its newest connection was lost, and what the host sent shortly before.
+/// host. The host then sends snapshots, although it keeps the actions. A client may miss what happened
+/// since a moment before data last arrived at it.
 pub(super) fn may_exceed_an_answer(story: &Story<'_>, client: &str, at: Time) -> bool {
-    let before = story.of_client(client, at).filter(|attached| attached.at < at);
-    let lost = before.filter(|attached| attached.gone <= at).map(|attached| attached.gone).max();
-    let since = lost.unwrap_or_default().before(story.moment());
+    let conns = story.of_client(client, at).filter(|attached| attached.at < at);
+    let arrived =
+        conns.filter_map(|attached| story.cx.history.conns.get(attached.conn)?.received.0);
+    let last = arrived.filter(|arrived| *arrived <= at).max();
+    let since = last.unwrap_or_default().before(story.moment());
     let result = longest_result(story);
     let missed = judged(story.cx).filter(|event| event.at >= since && event.at <= at);
     let bytes = missed.filter_map(|event| match &event.what {

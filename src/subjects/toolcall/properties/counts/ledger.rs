@@ -270,13 +270,17 @@ impl<'a> Scene<'_, 'a> {
         open.filter_map(UserCall::subscribes_to)
     }
 
-    /// The channels that a window watches from its start, and whose states it has not received yet. If its
-    /// user asks about one of them meanwhile, the window may ask for it again.
+    /// The channels that a window watches from its start, and whose states it has not received yet. What the
+    /// window before a reload received does not count. If its user asks about one of them meanwhile, the
+    /// window may ask for it again.
     pub(super) fn not_received(&self, window: &str) -> impl Iterator<Item = &'a str> {
         let initial = self.ledger.initial.iter().map(String::as_str);
         let is_starting = self.is_starting(window);
+        let begins = self.story().begins_of(window).filter(|begins| *begins <= self.now).max();
+        let begins = begins.unwrap_or_default();
         initial.filter(move |channel| {
-            let looks = self.story().watch_spans.iter().filter(|look| look.from <= self.now);
+            let looks = self.story().watch_spans.iter();
+            let looks = looks.filter(|look| look.from <= self.now && look.to > begins);
             let mut own = self.ledger.asked.values().filter(|asked| asked.host == window);
             !looks.map(|look| (look.host, look.channel)).any(|look| look == (window, *channel))
                 || is_starting && own.any(|asked| asked.is_about(channel) && asked.at <= self.now)

@@ -35,6 +35,21 @@ fn breaks(run: &ScriptedRun, begin: &str) {
     assert!(found.len() == 1 && found[0].starts_with(begin), "{begin}: {found:?}");
 }
 
+#[test]
+fn a_reloaded_window_subscribes_again() {
+    let counted = |verb: &str| {
+        let run = connected().asked_as(2, 10_000, Class::Durable, verb, "{}");
+        let run = ["c1", "s1"]
+            .into_iter()
+            .fold(run, |run, channel| saw(run, 10_000, "client", channel, "unsubscribed"));
+        let run = run.gauge("client", 10_000, "channels", 0);
+        run.gauge("server", 10_100, "subscriptions", 4)
+    };
+    holds(&counted("reload"), counts_are_true);
+    let begin = "server: `subscriptions` is 4, but at most 3 can be open";
+    breaks(&counted("leave"), begin);
+}
+
 /// A later fault holds the news.
 #[test]
 fn a_removed_channel_has_no_subscription() {

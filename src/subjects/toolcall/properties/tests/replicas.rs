@@ -146,8 +146,8 @@ fn a_late_unsubscription_may_end_a_newer_state() {
 
 #[test]
 fn a_client_that_missed_more_than_one_answer_holds_gets_snapshots() {
-    let run = |bytes: usize| {
-        let mut run = here_until(Some(5_000)).conn(2, 6_000, None);
+    let since = |heard: u64, bytes: usize| {
+        let mut run = here_until(Some(5_000)).heard(heard).conn(2, 6_000, None);
         run.plan.limits.set("host.message-bytes", LimitValue::Bytes(1 << 20));
         let connected = "toolcall.client.connected";
         let run = milestone(run, 40, "client", connected, &[("generation", "1")]);
@@ -155,8 +155,8 @@ fn a_client_that_missed_more_than_one_answer_holds_gets_snapshots() {
         let fields = [("conn", "2"), ("client", "client")];
         milestone(run, 6_010, "server", "toolcall.host.reseated", &fields)
     };
-    assert_eq!(violations(&run(500_000), replay_is_used).len(), 1);
-    holds(&run(600_000), replay_is_used);
+    assert_eq!(violations(&since(4_000, 500_000), replay_is_used).len(), 1);
+    holds(&since(4_000, 600_000), replay_is_used);
 }
 
 /// The numbers of the host begin again with each incarnation.
