@@ -61,6 +61,7 @@ mod deadlines;
 mod existence;
 mod facts;
 mod grants;
+mod leaving;
 mod line;
 mod lookups;
 mod memory;

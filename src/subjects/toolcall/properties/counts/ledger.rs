@@ -270,8 +270,8 @@ impl<'a> Scene<'_, 'a> {
         open.filter_map(UserCall::subscribes_to)
     }
 
-    /// The channels that a window watches from its start, and whose states it has not received yet. What the
-    /// window before a reload received does not count. If its user asks about one of them meanwhile, the
+    /// The channels that a window watches from its start, and whose states it has not received yet. States
+    /// that the window received before a reload do not count. If its user asks about one of them meanwhile, the
     /// window may ask for it again.
     pub(super) fn not_received(&self, window: &str) -> impl Iterator<Item = &'a str> {
         let initial = self.ledger.initial.iter().map(String::as_str);

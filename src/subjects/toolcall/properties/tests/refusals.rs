@@ -135,22 +135,15 @@ fn a_turn_is_refused_only_beside_another_one() {
 
 #[test]
 fn a_window_that_waits_for_states_shows_an_earlier_turn() {
-    let starts = |times| {
+    let starts = |began: u64, ended: u64, asked: u64, times| {
         let run = asks(here_until(None), "start-turn", r#"{"turn":"t2"}"#);
-        let run = begins(run, 1_000, "t1").produced("t1", 1_100, &"x".repeat(100_000));
-        let run = asks_for_states(run.ended("t1", 2_000, "over"), 1_500, times);
+        let run = begins(run, began, "t1").produced("t1", began + 50, &"x".repeat(100_000));
+        let run = asks_for_states(run.ended("t1", ended, "over"), asked, times);
         violations(&run.answered(2, 5_100, rejected("another turn is in progress"))).len()
     };
-    assert_eq!(starts(1), 1);
-    assert_eq!(starts(40), 0);
-    // The turn was over long before the user asked for the states.
-    let later = |times| {
-        let run = asks(here_until(None), "start-turn", r#"{"turn":"t2"}"#);
-        let run = begins(run, 100, "t1").produced("t1", 150, &"x".repeat(100_000));
-        let run = asks_for_states(run.ended("t1", 200, "over"), 3_000, times);
-        violations(&run.answered(2, 5_100, rejected("another turn is in progress"))).len()
-    };
-    assert_eq!(later(40), 1);
+    assert_eq!(starts(1_000, 2_000, 1_500, 1), 1);
+    assert_eq!(starts(1_000, 2_000, 1_500, 40), 0);
+    assert_eq!(starts(100, 200, 3_000, 40), 1, "the turn was over long before the user asked");
 }
 
 /// The host may still have a request that its user has given up.
