@@ -210,6 +210,7 @@ impl TrueRun {
         }
         let cx = CheckContext {
             plan: &self.plan,
+            limits: &self.plan.limits.over(subject.limits()),
             history: &history,
             guarantees: &self.guarantees,
             milestones: subject.milestones(),

@@ -68,10 +68,12 @@ pub fn judge(
     if let Some(mistake) = control.iter().find_map(|control| mistake(control, servers)) {
         return Err(RunError::Recording { seed: plan.seed, mistake });
     }
-    let guarantees = subject.guarantees(&plan.limits.over(subject.limits()));
+    let limits = plan.limits.over(subject.limits());
+    let guarantees = subject.guarantees(&limits);
     let judgements = Judgements::default();
     let cx = CheckContext {
         plan,
+        limits: &limits,
         history: &history,
         guarantees: &guarantees,
         milestones,

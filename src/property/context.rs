@@ -1,7 +1,7 @@
 //! The definition of a property, and its input.
 
 use crate::history::History;
-use crate::schedule::{MilestoneDoc, Plan};
+use crate::schedule::{Limits, MilestoneDoc, Plan};
 
 use super::guarantees::Guarantees;
 use super::judgements::Judgements;
@@ -31,6 +31,8 @@ impl std::fmt::Debug for Property {
 pub struct CheckContext<'a> {
     /// The plan that was run.
     pub plan: &'a Plan,
+    /// The value of each limit of the subject's table.
+    pub limits: &'a Limits,
     /// The history of the run.
     pub history: &'a History,
     /// The subject's guarantees under the limits of the plan.

@@ -13,7 +13,7 @@ use crate::history::{
     History, Nature, Packet, Scope, Side, Stream, Time,
 };
 use crate::schedule::{
-    Fault, HoldEnd, Host, LinkPlace, MilestoneValue, Operation, Plan, Puppet, SlowBy, faults,
+    Fault, HoldEnd, Host, Limit, LinkPlace, MilestoneValue, Operation, Plan, Puppet, SlowBy, faults,
 };
 
 use super::{CheckContext, GENERIC, Guarantees, Judgements, Retention, WorkBounds};
@@ -500,12 +500,18 @@ impl ScriptedRun {
         self.history
     }
 
-    /// Passes the check context of the run to `judge`.
+    /// Passes the check context of the run to `judge`. The subject has no limits.
     pub fn with<T>(&self, judge: impl FnOnce(&CheckContext<'_>) -> T) -> T {
+        self.with_limits(&[], judge)
+    }
+
+    /// Passes the check context of the run to `judge`. The subject has these limits.
+    pub fn with_limits<T>(&self, table: &[Limit], judge: impl FnOnce(&CheckContext<'_>) -> T) -> T {
         let history = self.clone().sorted();
         let (plan, guarantees, control) = (&self.plan, &self.guarantees, self.control.as_ref());
         judge(&CheckContext {
             plan,
+            limits: &plan.limits.over(table),
             history: &history,
             guarantees,
             milestones: &[],

@@ -95,13 +95,10 @@ impl Limits {
         self.0.insert(name.into(), value);
     }
 
-    /// Combines these values with the defaults of `table`, so that every limit of the table has a
-    /// value.
+    /// Returns the value of each limit of `table`: the one that is set here, or else its default.
     pub fn over(&self, table: &[Limit]) -> Limits {
-        let mut all: BTreeMap<_, _> =
-            table.iter().map(|limit| (Cow::Borrowed(limit.name), limit.default)).collect();
-        all.extend(self.0.iter().map(|(name, value)| (name.clone(), *value)));
-        Limits(all)
+        let value = |limit: &Limit| self.0.get(limit.name).copied().unwrap_or(limit.default);
+        Limits(table.iter().map(|limit| (Cow::Borrowed(limit.name), value(limit))).collect())
     }
 
     fn get(&self, name: &str) -> LimitValue {

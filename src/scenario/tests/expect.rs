@@ -151,6 +151,7 @@ fn broken(expect: &Expect, scripted: &HistoryBuilder) -> Vec<Violation> {
     let history = &scripted.history;
     expect.unmet(&CheckContext {
         plan: &plan,
+        limits: &plan.limits,
         history,
         guarantees: &guarantees,
         milestones: &[],

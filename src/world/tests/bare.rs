@@ -182,6 +182,7 @@ pub fn broken(
     let guarantees = subject.guarantees(&plan.limits);
     let cx = CheckContext {
         plan,
+        limits: &plan.limits,
         history,
         guarantees: &guarantees,
         milestones: &[],

@@ -17,7 +17,7 @@ use crate::property::path::{NEVER, through};
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation};
 use crate::schedule::Host;
-use crate::subjects::exec::limits::{LIMITS, client_limits, server_limits};
+use crate::subjects::exec::limits::{client_limits, server_limits};
 use crate::subjects::exec::network_fault::AROUND;
 use crate::subjects::exec::web;
 use crate::subjects::judging::{host, judged};
@@ -62,14 +62,14 @@ struct Spans {
 
 impl Spans {
     fn of(cx: &CheckContext<'_>) -> Self {
-        let limits = cx.plan.limits.over(LIMITS);
-        let server = server_limits(&limits);
+        let limits = cx.limits;
+        let server = server_limits(limits);
         let round_trip = cx.plan.latency.1 * 4;
         let processes = cx.plan.entries(TABLE);
         let launches = processes.filter_map(|(name, _)| {
             cx.plan.entry::<Setup>(TABLE, name)?.launch_takes.map(|takes| takes.0)
         });
-        let client = client_limits(&limits);
+        let client = client_limits(limits);
         Self {
             calls: client.calls as u64,
             call_wait: client.call_wait,

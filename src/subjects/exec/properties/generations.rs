@@ -382,6 +382,7 @@ mod tests {
     use crate::history::{ConnEnd, ConnIndex, History};
     use crate::property::{Guarantees, Judgements};
     use crate::schedule::Plan;
+    use crate::subjects::exec::limits::LIMITS;
 
     fn milestone(name: &'static str, conn: u64, more: (&'static str, MilestoneValue)) -> EventKind {
         EventKind::Milestone { name, fields: [("conn", MilestoneValue::Number(conn)), more].into() }
@@ -446,6 +447,7 @@ mod tests {
         let servers = &["server"];
         let cx = CheckContext {
             plan: &plan,
+            limits: &plan.limits.over(LIMITS),
             history: &history,
             guarantees: &guarantees,
             milestones: &[],

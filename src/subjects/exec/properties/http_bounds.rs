@@ -14,7 +14,7 @@ use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation};
 use crate::schedule::Operation;
 use crate::subjects::exec::answers::{ExecFailure, StreamTotals};
-use crate::subjects::exec::limits::{LIMITS, server_limits};
+use crate::subjects::exec::limits::server_limits;
 use crate::subjects::exec::network_fault::NetworkFault;
 use crate::subjects::exec::web::{MAX_REDIRECTS, WebSetup};
 use crate::subjects::judging::{has_puppet, judged};
@@ -57,7 +57,7 @@ pub(super) fn http_limits_hold(cx: &CheckContext<'_>) -> Vec<Violation> {
 }
 
 fn bodies(cx: &CheckContext<'_>) -> Vec<Violation> {
-    let most = server_limits(&cx.plan.limits.over(LIMITS)).http_body_bytes as u64;
+    let most = server_limits(cx.limits).http_body_bytes as u64;
     let mut asked: BTreeMap<Call, (Time, &Operation)> = BTreeMap::new();
     let mut found = Vec::new();
     for event in judged(cx) {
@@ -161,7 +161,7 @@ fn is_refused(answer: &Answer, why: &str) -> bool {
 
 /// Returns the first connection to the outside world that is one too many.
 fn too_many(cx: &CheckContext<'_>) -> Option<Violation> {
-    let each = server_limits(&cx.plan.limits.over(LIMITS)).http_requests;
+    let each = server_limits(cx.limits).http_requests;
     let is_upstream = |conn: &&Connection| cx.servers.contains(&conn.client.as_str());
     let upstreams = || cx.history.conns.iter().filter(is_upstream);
     upstreams().take_while(|conn| conn.opened <= Time::from(cx.plan.horizon)).find_map(|newest| {

@@ -18,7 +18,7 @@ use std::time::Duration;
 use crate::history::{Event, EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation};
-use crate::subjects::exec::limits::{LIMITS, client_limits};
+use crate::subjects::exec::limits::client_limits;
 use crate::subjects::judging::{has_puppet, host, judged};
 use reknit_exec::server::CHUNK;
 
@@ -116,7 +116,7 @@ pub(super) fn logs_are_bounded(cx: &CheckContext<'_>) -> Vec<Violation> {
     if has_puppet(cx) {
         return Vec::new();
     }
-    let limits = client_limits(&cx.plan.limits.over(LIMITS));
+    let limits = client_limits(cx.limits);
     let measures = [
         Measure { gauge: "kept-events", limit: limits.log_events as u64, read: |_| 1, doubt: 2 },
         Measure {
@@ -127,11 +127,10 @@ pub(super) fn logs_are_bounded(cx: &CheckContext<'_>) -> Vec<Violation> {
         },
     ];
     let left_out = with_several_readers(cx);
-    let mut logs: BTreeMap<(&str, &str), FullLog> = BTreeMap::new();
+    let mut logs: BTreeMap<&str, [FullLog; 2]> = BTreeMap::new();
     let mut found = Vec::new();
     for event in judged(cx).filter(|event| !left_out.contains(host(event))) {
-        for measure in &measures {
-            let log = logs.entry((host(event), measure.gauge)).or_default();
+        for (measure, log) in measures.iter().zip(logs.entry(host(event)).or_default()) {
             if log.must_not_rise(measure, event.at) {
                 cx.judges("logs_are_bounded");
             }

@@ -20,7 +20,7 @@ use crate::history::{ConnIndex, EventKind, Side, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation};
 use crate::schedule::MilestoneValue;
-use crate::subjects::exec::limits::{LIMITS, client_limits};
+use crate::subjects::exec::limits::client_limits;
 use crate::subjects::judging::{has_puppet, host, judged};
 use reknit_exec::limits::ClientLimits;
 
@@ -53,7 +53,7 @@ impl Row {
 }
 
 pub(super) fn attempts_pause(cx: &CheckContext<'_>) -> Vec<Violation> {
-    let limits = client_limits(&cx.plan.limits.over(LIMITS));
+    let limits = client_limits(cx.limits);
     let mut rows: BTreeMap<&str, Row> = BTreeMap::new();
     let mut found = Vec::new();
     let has_puppet = has_puppet(cx);
@@ -131,7 +131,7 @@ struct Refusals {
 /// See the module. The pauses between reads grow, but the history does not show which reads between them
 /// brought events, so only the shortest pause is demanded.
 pub(super) fn repetitions_pause(cx: &CheckContext<'_>) -> Vec<Violation> {
-    let limits = client_limits(&cx.plan.limits.over(LIMITS));
+    let limits = client_limits(cx.limits);
     let pause = |doubled: u32| {
         limits
             .back_off_min
@@ -207,6 +207,7 @@ mod tests {
     use super::*;
     use crate::history::{Class, ConnEnd};
     use crate::property::scripted::{ScriptedRun, history};
+    use crate::subjects::exec::limits::LIMITS;
 
     /// Attempts that begin at these times and fail after 10 ms.
     fn attempts(times: &[u64]) -> ScriptedRun {
@@ -281,7 +282,7 @@ mod tests {
                 let at = 1_000 + n * 500;
                 milestone(scripted, at, "exec.client.read-refused", &[("process", "p1")])
             });
-            refused.with(|cx| {
+            refused.with_limits(LIMITS, |cx| {
                 repetitions_pause(cx);
                 cx.judgements.of("repetitions_pause")
             })

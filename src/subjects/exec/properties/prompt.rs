@@ -21,7 +21,7 @@ use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation};
 use crate::schedule::Plan;
 use crate::subjects::exec::files::hangs;
-use crate::subjects::exec::limits::{LIMITS, client_limits, server_limits};
+use crate::subjects::exec::limits::{client_limits, server_limits};
 use crate::subjects::exec::network_fault::{AROUND, NetworkFault};
 use crate::subjects::exec::operations::LONGEST_LINE;
 use crate::subjects::judging::{has_puppet, host, judged};
@@ -240,8 +240,8 @@ pub(super) fn answers_are_prompt(cx: &CheckContext<'_>) -> Vec<Violation> {
     if has_puppet(cx) {
         return Vec::new();
     }
-    let limits = cx.plan.limits.over(LIMITS);
-    let (client, server) = (client_limits(&limits), server_limits(&limits));
+    let limits = cx.limits;
+    let (client, server) = (client_limits(limits), server_limits(limits));
     let limits = RequestLimits {
         requests: server.waiting_requests.min(client.calls) as u64,
         input: InputSize { bytes: server.stdin_bytes as u64, ids: server.write_ids as u64 },

@@ -8,7 +8,7 @@ use crate::history::{Answer, Call, Content, EventKind, Stream};
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation, ViolationFields, ViolationKind};
 use crate::subjects::exec::answers::{NotRetained, Read, StreamTotals, WrongAnswer};
-use crate::subjects::exec::limits::{LIMITS, server_limits};
+use crate::subjects::exec::limits::server_limits;
 use crate::subjects::exec::operations::retained;
 use crate::subjects::exec::sum::Sum;
 use crate::subjects::judging::{has_puppet, judged};
@@ -32,7 +32,7 @@ pub(super) fn reads_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
     if has_puppet(cx) {
         return Vec::new();
     }
-    let retention = retained(&server_limits(&cx.plan.limits.over(LIMITS)));
+    let retention = retained(&server_limits(cx.limits));
     let mut truth: Truth<'_> = BTreeMap::new();
     // The output of all processes so far.
     let (mut lines, mut printed) = (0, 0);

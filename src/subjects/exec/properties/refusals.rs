@@ -19,7 +19,7 @@ use crate::property::{CheckContext, Violation, ViolationFields};
 use crate::schedule::{Fault, Pipe, faults};
 use crate::subjects::exec::answers::ExecFailure;
 use crate::subjects::exec::files::{TARGET, path, target};
-use crate::subjects::exec::limits::{LIMITS, client_limits, server_limits};
+use crate::subjects::exec::limits::{client_limits, server_limits};
 use crate::subjects::exec::web;
 use crate::subjects::judging::{has_puppet, host, judged};
 use crate::world::process::{Setup, TABLE};
@@ -87,8 +87,8 @@ pub(super) fn refusals_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
     if has_puppet(cx) {
         return Vec::new();
     }
-    let limits = cx.plan.limits.over(LIMITS);
-    let (client, limits) = (client_limits(&limits), server_limits(&limits));
+    let limits = cx.limits;
+    let (client, limits) = (client_limits(limits), server_limits(limits));
     // Collected in advance, because a user that looks late records the failure later.
     let failed: BTreeSet<&str> = (cx.history.events.iter())
         .filter_map(|event| match &event.what {

@@ -21,7 +21,7 @@ use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Guarantees, Phrase, Violation, ViolationFields};
 use crate::schedule::{MilestoneValue, Operation};
 use crate::subjects::exec::answers::{ExecFailure, ExecObservation, Read};
-use crate::subjects::exec::limits::{LIMITS, client_limits, server_limits};
+use crate::subjects::exec::limits::{client_limits, server_limits};
 use crate::subjects::exec::network_fault::{NetworkFault, weight};
 use crate::subjects::exec::operations;
 use crate::subjects::judging::{has_puppet, host, judged};
@@ -306,9 +306,9 @@ pub(super) fn reads_wait(cx: &CheckContext<'_>) -> Vec<Violation> {
         return Vec::new();
     }
     let guarantees = cx.guarantees;
-    let limits = cx.plan.limits.over(LIMITS);
-    let client = client_limits(&limits);
-    let window = server_limits(&limits).flow_window(client.flow_window());
+    let limits = cx.limits;
+    let client = client_limits(limits);
+    let window = server_limits(limits).flow_window(client.flow_window());
     let calls = client.calls;
     let recovers = guarantees.reconnects_within() + Duration::from_secs(1);
     let crosses = cx.plan.latency.1 * 4 + Duration::from_secs(1);
@@ -400,7 +400,7 @@ pub(super) fn reads_wait(cx: &CheckContext<'_>) -> Vec<Violation> {
 }
 
 pub(super) fn closed_are_kept(cx: &CheckContext<'_>) -> Vec<Violation> {
-    let kept = server_limits(&cx.plan.limits.over(LIMITS)).closed_retention;
+    let kept = server_limits(cx.limits).closed_retention;
     let mut attached: BTreeMap<u64, Time> = BTreeMap::new();
     // When the server last refused each client because of its earlier connection. A client that died may
     // have another session since.

@@ -9,7 +9,7 @@ use crate::property::violation::{fields, kinds};
 use crate::property::{About, CheckContext, Violation, ViolationFields};
 use crate::schedule::MilestoneValue;
 use crate::subjects::exec::answers::ExecObservation;
-use crate::subjects::exec::limits::{LIMITS, server_limits};
+use crate::subjects::exec::limits::server_limits;
 use crate::subjects::judging::{has_puppet, host, judged};
 
 kinds! {
@@ -172,7 +172,7 @@ pub(super) fn sessions_are_shared(cx: &CheckContext<'_>) -> Vec<Violation> {
     if has_puppet(cx) {
         return Vec::new();
     }
-    let limits = server_limits(&cx.plan.limits.over(LIMITS));
+    let limits = server_limits(cx.limits);
     let hosts = cx.plan.clients as usize;
     let mut found = own_sessions_make_room(cx, limits.peer_sessions as u64);
     if hosts.saturating_mul(limits.peer_sessions) > limits.sessions {

@@ -8,6 +8,7 @@ use crate::property::{CheckContext, Violation};
 use crate::report::sentence;
 use crate::schedule::MilestoneValue;
 use crate::subjects::exec::answers::Read;
+use crate::subjects::exec::limits::LIMITS;
 
 mod catch_up;
 mod clients;
@@ -58,7 +59,7 @@ pub(super) fn violations(
     scripted: &ScriptedRun,
     property: fn(&CheckContext<'_>) -> Vec<Violation>,
 ) -> Vec<String> {
-    let found = scripted.with(property);
+    let found = scripted.with_limits(LIMITS, property);
     let is_listed = |it: &Violation| {
         super::OWN.iter().any(|own| own.name == it.property && own.kinds.contains(&it.kind))
     };

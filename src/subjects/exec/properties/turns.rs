@@ -21,7 +21,7 @@ use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation};
 use crate::schedule::Operation;
 use crate::subjects::exec::answers::ExecObservation;
-use crate::subjects::exec::limits::{LIMITS, client_limits, server_limits};
+use crate::subjects::exec::limits::{client_limits, server_limits};
 use crate::subjects::judging::{host, is_of_the_network, judged};
 use reknit_exec::server::CHUNK;
 use reknit_exec::wire::flow::FlowWindow;
@@ -245,8 +245,8 @@ fn disturbs(event: &Event) -> bool {
 
 /// See the module.
 pub(super) fn turns_are_fair(cx: &CheckContext<'_>) -> Vec<Violation> {
-    let limits = cx.plan.limits.over(LIMITS);
-    let window = server_limits(&limits).flow_window(client_limits(&limits).flow_window());
+    let limits = cx.limits;
+    let window = server_limits(limits).flow_window(client_limits(limits).flow_window());
     let Some(window) = window.filter(|_| cx.plan.puppets.is_empty()) else { return Vec::new() };
     let mut followed = Followed {
         window,

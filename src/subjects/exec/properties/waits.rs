@@ -19,7 +19,7 @@ use crate::property::{CheckContext, Violation};
 use crate::schedule::{MilestoneValue, Plan};
 use crate::subjects::exec::answers::ExecFailure;
 use crate::subjects::exec::body;
-use crate::subjects::exec::limits::{LIMITS, client_limits};
+use crate::subjects::exec::limits::client_limits;
 use crate::subjects::judging::{host, judged};
 use reknit_exec::client::Failure;
 use reknit_exec::limits::ClientLimits;
@@ -91,7 +91,7 @@ impl<'a> OpenCalls<'a> {
 
 /// See the module.
 pub(super) fn waits_are_whole(cx: &CheckContext<'_>) -> Vec<Violation> {
-    let limits = client_limits(&cx.plan.limits.over(LIMITS));
+    let limits = client_limits(cx.limits);
     let call_wait = limits.call_wait;
     let mut calls = OpenCalls { limits, ..OpenCalls::default() };
     let mut found = Vec::new();

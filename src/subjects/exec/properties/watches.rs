@@ -16,7 +16,7 @@ use crate::property::path::{NEVER, through};
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation, ViolationFields};
 use crate::subjects::exec::files::{self, FileSetup, path, target};
-use crate::subjects::exec::limits::{LIMITS, client_limits, server_limits};
+use crate::subjects::exec::limits::{client_limits, server_limits};
 use crate::subjects::exec::network_fault::{AROUND, NetworkFault};
 use crate::subjects::judging::{has_puppet, host, judged};
 
@@ -207,8 +207,8 @@ pub(super) fn watches_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
         return Vec::new();
     }
     let latency = cx.plan.latency.1;
-    let limits = cx.plan.limits.over(LIMITS);
-    let most = server_limits(&limits).waiting_requests.min(client_limits(&limits).calls) as u64;
+    let limits = cx.limits;
+    let most = server_limits(limits).waiting_requests.min(client_limits(limits).calls) as u64;
     let mut watched = Watched { most, ..Watched::default() };
     let mut found = Vec::new();
     let until = Time::from(cx.plan.horizon).min(cx.history.end);

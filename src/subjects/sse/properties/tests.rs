@@ -12,6 +12,7 @@ use crate::report::sentence;
 use crate::schedule::{Fault, Host, LimitValue, MilestoneValue, faults};
 use crate::subject::Subject;
 use crate::subjects::sse::Sse;
+use crate::subjects::sse::limits::LIMITS;
 use crate::subjects::sse::notes::{SeenEvents, SeenRefusal, SeenStatus, SseFailure, SseNote};
 use crate::subjects::sse::story::Story;
 use reknit_sse::client::{Failure, Loss, Refused};
@@ -29,7 +30,7 @@ mod streams;
 type Property = fn(&Story<'_>) -> Vec<Violation>;
 
 fn violations(scripted: &ScriptedRun, property: Property) -> Vec<String> {
-    scripted.with(|cx| property(&Story::of(cx)).iter().map(sentence).collect())
+    scripted.with_limits(LIMITS, |cx| property(&Story::of(cx)).iter().map(sentence).collect())
 }
 
 fn holds(scripted: &ScriptedRun, property: Property) {

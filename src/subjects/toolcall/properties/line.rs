@@ -14,7 +14,7 @@ use crate::property::violation::{fields, kinds};
 use crate::property::{About, CheckContext, Violation, ViolationFields};
 use crate::subjects::judging::{has_puppet, host, judged};
 use crate::subjects::toolcall::answers::wants_a_token;
-use crate::subjects::toolcall::limits::{LIMITS, host_limits};
+use crate::subjects::toolcall::limits::host_limits;
 use crate::subjects::toolcall::notes::{Became, By, OfCall, OfChannel, Question};
 use crate::subjects::toolcall::setup::{self, CHANNEL, ChannelSetup, SESSION};
 
@@ -294,7 +294,7 @@ pub(in crate::subjects::toolcall) fn no_room(
         matches!(event.what, EventKind::Milestone { name: "toolcall.host.initialized", .. })
     });
     // This is usually the case, and a story takes its time.
-    if accepted.count() < host_limits(&cx.plan.limits.over(LIMITS)).clients {
+    if accepted.count() < host_limits(cx.limits).clients {
         return Vec::new();
     }
     let story = Story::of(cx);

@@ -6,6 +6,7 @@ use crate::property::scripted::{ScriptedRun, history};
 use crate::report::sentence;
 use crate::schedule::MilestoneValue;
 use crate::subjects::toolcall::answers::{Did, Rejected};
+use crate::subjects::toolcall::limits::LIMITS;
 use crate::subjects::toolcall::notes::{
     Became, By, CallEnd, OfCall, OfChannel, Question, Status, ToolWork,
 };
@@ -179,7 +180,7 @@ fn over(scripted: ScriptedRun, ms: u64, how: &str) -> ScriptedRun {
 }
 
 fn violations(scripted: &ScriptedRun, property: fn(&Story<'_>) -> Vec<Violation>) -> Vec<String> {
-    let found = scripted.with(|cx| property(&Story::of(cx)));
+    let found = scripted.with_limits(LIMITS, |cx| property(&Story::of(cx)));
     let is_listed = |it: &Violation| {
         super::OWN.iter().any(|own| own.name == it.property && own.kinds.contains(&it.kind))
     };

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::limits::{self, LIMITS};
+use super::limits;
 use super::notes::SeenJob;
 use super::properties::violation;
 use super::story::Job;
@@ -67,7 +67,7 @@ fn incomplete(story: &Story<'_>, job: &Job<'_>) -> Option<Violation> {
     let violation = |kind, data| Some(violation("log_is_complete", job, look.at, kind, data));
     cx.judges("log_is_complete");
     let bytes = seen.log.iter().map(|line| line.len() + 1).sum::<usize>() as u64;
-    let most = limits::jobs(&cx.plan.limits.over(LIMITS)).log_bytes as u64;
+    let most = limits::jobs(cx.limits).log_bytes as u64;
     if bytes > most {
         return violation(&BYTES, fields! { bytes, most });
     }

@@ -19,7 +19,7 @@
 
 use std::time::Duration;
 
-use super::limits::{self, LIMITS};
+use super::limits;
 use super::notes::ProcessNote;
 use super::story::{Job, Look, Wish};
 use crate::history::{Call, Time};
@@ -162,7 +162,7 @@ fn disturbed(story: &Story<'_>, job: &Job<'_>) -> Option<Violation> {
             .interrupts
             .iter()
             .any(|(asked, on, turn)| *on == job.host && *turn == job.turn() && *asked <= at);
-        let inference = turn::turn(&cx.plan.limits.over(turn::LIMITS)).inference;
+        let inference = turn::turn(cx.limits).inference;
         let has_inferred = job.final_answer().is_some_and(|answered| answered + inference <= at);
         is_undisturbed(at)
             && job.unwanted().is_none_or(|unwanted| unwanted > at)
@@ -183,7 +183,7 @@ fn disturbed(story: &Story<'_>, job: &Job<'_>) -> Option<Violation> {
     let ended = job.worker_ended()?;
     // Nothing names the thread of a detached review but the answer to its start.
     job.named().filter(|named| *named <= ended)?;
-    let idle = turn::turn(&cx.plan.limits.over(turn::LIMITS)).idle;
+    let idle = turn::turn(cx.limits).idle;
     if !is_alone(ended) || reported + news(cx) >= started + idle {
         return None;
     }
@@ -241,7 +241,7 @@ fn must_be_there(story: &Story<'_>, job: &Job<'_>, look: &Look<'_>) -> bool {
         story.cx.judges("no_job_is_lost");
         return damaged.count() > look.saw.broken.len();
     }
-    let kept = limits::jobs(&story.cx.plan.limits.over(LIMITS)).kept;
+    let kept = limits::jobs(story.cx.limits).kept;
     let on = story.jobs.jobs.values().filter(|other| other.host == job.host);
     let asked = on.filter(|other| other.asked <= look.at).count();
     let must_be = asked <= kept || is_active(story, job, look.at);
@@ -356,9 +356,9 @@ pub(in super::super) fn cancel_interrupts(story: &Story<'_>) -> Vec<Violation> {
 /// Whether the worker of a cancelled job has the time to end by itself: for the interrupt, and for its
 /// app-server.
 fn may_end(story: &Story<'_>, job: &Job<'_>) -> bool {
-    let set = story.cx.plan.limits.over(turn::LIMITS);
-    let interrupt = turn::turn(&set).interrupt * 2;
-    let needs = interrupt + ends(&set) + turn::connection(&set).terminate + news(story.cx) * 2;
+    let set = story.cx.limits;
+    let interrupt = turn::turn(set).interrupt * 2;
+    let needs = interrupt + ends(set) + turn::connection(set).terminate + news(story.cx) * 2;
     let own = setup::app_server(story.cx.plan, job.host);
     let turn = setup::turn(story.cx.plan, job.turn());
     let is_slow = turn.interrupt_answered_last
@@ -368,7 +368,7 @@ fn may_end(story: &Story<'_>, job: &Job<'_>) -> bool {
         || own.ignores_terminate
         || !own.input_takes.0.is_zero()
         || !own.terminate_takes.0.is_zero();
-    !is_slow || limits::cancel(&story.cx.plan.limits.over(LIMITS)).grace >= needs
+    !is_slow || limits::cancel(story.cx.limits).grace >= needs
 }
 
 pub(in super::super) fn cancels_reach_all(story: &Story<'_>) -> Vec<Violation> {
@@ -416,7 +416,7 @@ pub(in super::super) fn ended_job_stops(story: &Story<'_>) -> Vec<Violation> {
         let begins = job.named()? + setup::turn(cx.plan, job.turn()).waits();
         let bound = ended.max(begins) + STOPS + every * 4 + cx.plan.latency.1 * 2;
         // The worker waits for the end of the turn, and then the broker repeats the interrupt.
-        let interrupt = turn::turn(&cx.plan.limits.over(turn::LIMITS)).interrupt;
+        let interrupt = turn::turn(cx.limits).interrupt;
         let refused = job.interrupt_refused().map(|at| at + interrupt * 2 + STOPS + news(cx));
         let bound = refused.map_or(bound, |refused| bound.max(refused));
         let is_calm = jobs.disturbed.is_none_or(|fault| fault > bound)
@@ -502,7 +502,7 @@ const LOOKS: Duration = Duration::from_secs(1);
 
 pub(in super::super) fn job_waits_are_true(story: &Story<'_>) -> Vec<Violation> {
     let jobs = &story.jobs;
-    let lock = limits::jobs(&story.cx.plan.limits.over(LIMITS)).lock;
+    let lock = limits::jobs(story.cx.limits).lock;
     let untrue = jobs.jobs.values().filter_map(|job| {
         let waits = jobs.sights(job).filter_map(|(look, seen)| Some((look, seen, look.wait?)));
         waits
@@ -524,7 +524,7 @@ pub(in super::super) fn job_waits_are_true(story: &Story<'_>) -> Vec<Violation> 
 }
 
 pub(in super::super) fn old_jobs_are_pruned(story: &Story<'_>) -> Vec<Violation> {
-    let kept = limits::jobs(&story.cx.plan.limits.over(LIMITS)).kept;
+    let kept = limits::jobs(story.cx.limits).kept;
     let all = story.jobs.looks.iter().filter(|look| look.saw.all);
     let too_many = all.filter_map(|look| too_many(story, look, kept));
     let jobs = &story.jobs;

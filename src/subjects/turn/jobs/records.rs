@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::limits::{self, LIMITS};
+use super::limits;
 use super::notes::SeenJob;
 use super::properties::violation;
 use super::story::{Job, Look};
@@ -98,7 +98,7 @@ fn stale<'s>(story: &Story<'_>, job: &Job<'s>, seen: &SeenJob) -> Option<(&'s st
     let (_, turn, thread) = started(&job.notes)?;
     let ended = job.worker_ended().filter(|_| seen.state == StateName::Completed)?;
     let over = job.completed().into_iter().chain(job.final_answer()).min()?;
-    let own = limits::jobs(&story.cx.plan.limits.over(LIMITS));
+    let own = limits::jobs(story.cx.limits);
     // The record has no room for the news of a job with a long order if its size is limited.
     let has_room = own.record_bytes == JobLimits::default().record_bytes;
     let is_free = has_room && own.lock >= LOCK && !story.jobs.is_locked(job.host, over, ended);

@@ -5,7 +5,7 @@ use super::shared::{ends, is_busy, is_in_use, news};
 use crate::history::{Answer, Call, Time};
 use crate::property::Violation;
 use crate::property::violation::{fields, kinds};
-use crate::subjects::turn::limits::{self, LIMITS};
+use crate::subjects::turn::limits;
 use crate::subjects::turn::notes::TurnNote;
 use crate::subjects::turn::setup::{self, BROKER, Initialize, Start, Threads};
 use crate::subjects::turn::story::{Run, Story};
@@ -47,7 +47,7 @@ pub(in super::super) fn busy_is_true(story: &Story<'_>) -> Vec<Violation> {
         // A client that has a thread at the broker keeps its admission for its turn, unless the
         // app-server refuses the turn.
         let admitted = run.thread().map(|(at, _)| at);
-        let reserve = cx.plan.limits.over(LIMITS).duration("broker.reserve");
+        let reserve = cx.limits.duration("broker.reserve");
         let is_refused = setup::turn(cx.plan, run.turn()).start == Start::Refused;
         if let Some(admitted) = admitted
             && !is_refused
@@ -58,7 +58,7 @@ pub(in super::super) fn busy_is_true(story: &Story<'_>) -> Vec<Violation> {
         }
         // A client that has a thread at the broker asks again. It leaves at once if it cannot remove the thread,
         // since it has lost the broker, or the broker is about to end.
-        let busy = cx.plan.limits.over(LIMITS).duration("client.busy");
+        let busy = cx.limits.duration("client.busy");
         if admitted.is_some()
             && at < run.asked + busy
             && run.cancelled.is_none()
@@ -82,8 +82,8 @@ pub(in super::super) fn busy_is_true(story: &Story<'_>) -> Vec<Violation> {
 /// the start. The command has no other server, and gives up in time.
 fn asks_for_ever(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
     let cx = story.cx;
-    let set = cx.plan.limits.over(LIMITS);
-    let client = limits::client(&set);
+    let set = cx.limits;
+    let client = limits::client(set);
     let busy = client.busy;
     let (had, thread) = run.thread()?;
     // The requests for the thread, its name, the turn, and the removal of the thread. The last ones may begin just
@@ -91,7 +91,7 @@ fn asks_for_ever(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
     let answers = (setup::app_server(cx.plan, BROKER).threads_take.0 + news(cx)) * 4;
     // A broker may keep a start until another turn has ended. Then the client gives it up and interrupts it.
     let kept = client.connection.request + client.turn.interrupt * 2;
-    let bound = had + busy + client.busy_pause + answers + kept + ends(&set);
+    let bound = had + busy + client.busy_pause + answers + kept + ends(set);
     let in_time = run.answer.is_some_and(|(at, _)| at <= bound);
     // Another command may continue the thread. So a start of any command on it excuses this one. A cancel and the
     // end of the client have their own properties.
@@ -155,7 +155,7 @@ pub(in super::super) fn fallback_is_taken(story: &Story<'_>) -> Vec<Violation> {
         let (at, answer) = run.answer?;
         let was_ready = story.initialized.is_some_and(|initialized| initialized <= at);
         let own = setup::app_server(cx.plan, run.host);
-        let request = limits::connection(&cx.plan.limits.over(LIMITS)).request;
+        let request = limits::connection(cx.limits).request;
         let makes_threads = matches!(own.threads, Threads::Made | Threads::Nameless)
             && own.threads_take.0 + news(cx) < request;
         let can_run = own.initialize == Initialize::Answered

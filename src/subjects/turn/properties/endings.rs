@@ -10,7 +10,7 @@ use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation};
 use crate::schedule::Operation;
 use crate::subjects::turn::jobs::story::Job;
-use crate::subjects::turn::limits::{self, LIMITS};
+use crate::subjects::turn::limits;
 use crate::subjects::turn::notes::TurnNote;
 use crate::subjects::turn::outcome::SeenVerdict;
 use crate::subjects::turn::setup::{
@@ -131,7 +131,7 @@ pub(in super::super) fn abandoned_is_interrupted(story: &Story<'_>) -> Vec<Viola
 /// broker sends for the abandoned turn.
 fn interrupts_its_thread(story: &Story<'_>, run: &Run<'_>, decided: Time) -> bool {
     let Some((began, _, thread)) = run.started() else { return false };
-    let interrupt = limits::turn(&story.cx.plan.limits.over(LIMITS)).interrupt;
+    let interrupt = limits::turn(story.cx.limits).interrupt;
     // Its client waits for the answer to the interrupt, but not longer than this.
     let sent = decided.before(interrupt + TICK);
     // A turn that waits before it begins is named as soon as the app-server has its start.
@@ -150,8 +150,8 @@ fn interrupts_its_thread(story: &Story<'_>, run: &Run<'_>, decided: Time) -> boo
 /// broker does that at the news of its begin, unless it has given the turn up.
 fn begun_alone(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
     let cx = story.cx;
-    let set = cx.plan.limits.over(LIMITS);
-    let broker = limits::broker(&set);
+    let set = cx.limits;
+    let broker = limits::broker(set);
     let setup = setup::turn(cx.plan, run.turn());
     let (began, turn, _) = run.started()?;
     let (gone, known) = (run.abandoned?, story.broker_learned(run)?);
@@ -189,7 +189,7 @@ fn begun_alone(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
 /// has given the turn up. The turns of users who cancel or abandon them are judged elsewhere.
 fn named_alone(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
     let cx = story.cx;
-    let broker = limits::broker(&cx.plan.limits.over(LIMITS));
+    let broker = limits::broker(cx.limits);
     let (_, turn, _) = run.started()?;
     let (named, known) = (run.named()?, story.broker_learned(run)?);
     let bound = named + LEARNS + news(cx);
@@ -226,7 +226,7 @@ fn named_alone(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
 
 /// Whether a turn waits for longer before it begins than the broker waits for its end.
 pub(in super::super) fn waits_too_long(cx: &CheckContext<'_>, turn: &str) -> bool {
-    let settle = limits::broker(&cx.plan.limits.over(LIMITS)).settle;
+    let settle = limits::broker(cx.limits).settle;
     let waits = setup::turn(cx.plan, turn).waits();
     !waits.is_zero() && waits + news(cx) * 2 >= settle
 }
@@ -235,7 +235,7 @@ pub(in super::super) fn waits_too_long(cx: &CheckContext<'_>, turn: &str) -> boo
 /// when it works, and its input says what it was asked.
 fn left_subagent(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
     let cx = story.cx;
-    let set = cx.plan.limits.over(LIMITS);
+    let set = cx.limits;
     let until = Time::from(cx.plan.horizon);
     let setup = setup::turn(cx.plan, run.turn());
     let (started, turn, _) = run.started()?;
@@ -251,10 +251,10 @@ fn left_subagent(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
         && !setup.inner
         && turn.starts_with("turn-broker-")
         && !may_lose_news(story, &setup);
-    let request = limits::connection(&set).request;
+    let request = limits::connection(set).request;
     let was_prompt = started.since(run.asked) + setup.answers_after() + news(cx) < request;
     // The broker gives up a turn that takes too long.
-    let was_in_time = gone < run.asked + limits::broker(&set).turn;
+    let was_in_time = gone < run.asked + limits::broker(set).turn;
     let is_judged = is_alone
         && is_known
         && was_prompt
@@ -283,7 +283,7 @@ fn left_subagent(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
 /// Returns when a turn must be interrupted whose first interrupt the app-server refused: its client waits
 /// for the end of the turn, and then the broker repeats the interrupt.
 fn refused(cx: &CheckContext<'_>, run: &Run<'_>) -> Option<Time> {
-    let interrupt = limits::turn(&cx.plan.limits.over(LIMITS)).interrupt;
+    let interrupt = limits::turn(cx.limits).interrupt;
     Some(run.interrupt_refused()? + interrupt * 2 + LEARNS + news(cx))
 }
 
@@ -310,8 +310,8 @@ pub(in super::super) fn ending_is_prompt(story: &Story<'_>) -> Vec<Violation> {
 /// excuses nothing. It runs from the request for the turn, and the app-server has that when it starts the turn.
 fn too_long(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
     let cx = story.cx;
-    let set = cx.plan.limits.over(LIMITS);
-    let (turn, connection) = (limits::turn(&set), limits::connection(&set));
+    let set = cx.limits;
+    let (turn, connection) = (limits::turn(set), limits::connection(set));
     let (started, ..) = run.started()?;
     // The broker refuses a start that takes too long, and then the command may ask again. Each time, the
     // deadline runs anew.
@@ -322,7 +322,7 @@ fn too_long(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
         starts.count() == 1 && held + setup.answers_after() + news(cx) < connection.request;
     // A broker that ends refuses the start, and then the command tries to remove its thread.
     let most = turn.absolute.max(connection.request * 2);
-    let waits = turn.interrupt * 2 + ends(&set) + connection.terminate + news(cx) * 2;
+    let waits = turn.interrupt * 2 + ends(set) + connection.terminate + news(cx) * 2;
     let bound = started + most + waits;
     let in_time = run.answer.is_some_and(|(at, _)| at <= bound);
     let runs = |on: &str| story.runs_between(on, run.asked.before(BEFORE), bound);
@@ -343,8 +343,8 @@ fn too_long(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
 /// turn did not run: its client removes the thread first, and the broker can be busy meanwhile.
 fn done(story: &Story<'_>, run: &Run<'_>) -> Option<(Time, Duration)> {
     let cx = story.cx;
-    let set = cx.plan.limits.over(LIMITS);
-    let (turn, connection) = (limits::turn(&set), limits::connection(&set));
+    let set = cx.limits;
+    let (turn, connection) = (limits::turn(set), limits::connection(set));
     let setup = setup::turn(cx.plan, run.turn());
     if setup.start == Start::Refused {
         return None;
@@ -353,13 +353,13 @@ fn done(story: &Story<'_>, run: &Run<'_>) -> Option<(Time, Duration)> {
         // While the broker is busy, the command asks again.
         let (_, thread) = run.thread()?;
         let asked = story.asked_to_start(thread)?;
-        return Some((asked, connection.request + turn.interrupt * 2 + ends(&set)));
+        return Some((asked, connection.request + turn.interrupt * 2 + ends(set)));
     }
     // The broker gives up a start that takes too long. Then only the deadlines of the client count.
     if setup.answers_after() + news(cx) >= connection.request {
         return None;
     }
-    let ends = ends(&set);
+    let ends = ends(set);
     if let Some((reported, _)) = run.reported() {
         return Some((reported, ends + turn.interrupt));
     }
@@ -419,8 +419,8 @@ fn hears_noise(story: &Story<'_>, run: &Run<'_>, since: Time, by: Time) -> bool 
 pub(in super::super) fn exit_is_true(story: &Story<'_>) -> Vec<Violation> {
     let cx = story.cx;
     let until = Time::from(cx.plan.horizon);
-    let set = cx.plan.limits.over(LIMITS);
-    let (broker, connection) = (limits::broker(&set), limits::connection(&set));
+    let set = cx.limits;
+    let (broker, connection) = (limits::broker(set), limits::connection(set));
     let ends = broker.shutdown + connection.close + connection.terminate * 2 + broker.linger * 2;
     let zeros = || story.exits.iter().filter(|(_, status)| *status == 0).map(|(at, _)| *at);
     let unasked = story
@@ -450,7 +450,7 @@ pub(in super::super) fn exit_is_true(story: &Story<'_>) -> Vec<Violation> {
 pub(in super::super) fn ends_in_order(story: &Story<'_>) -> Vec<Violation> {
     let cx = story.cx;
     let until = Time::from(cx.plan.horizon);
-    let connection = limits::connection(&cx.plan.limits.over(LIMITS));
+    let connection = limits::connection(cx.limits);
     let is_calm = |at: Time| at < until && story.first_fault.is_none_or(|fault| fault > at);
     let is_orderly = |on: &str| {
         let stubborn = setup::app_server(cx.plan, on);

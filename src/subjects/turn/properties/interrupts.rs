@@ -6,7 +6,7 @@ use super::shared::{ends, may_forget, may_forget_news, news, seen};
 use crate::history::Time;
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation};
-use crate::subjects::turn::limits::{self, LIMITS};
+use crate::subjects::turn::limits;
 use crate::subjects::turn::notes::{Reported, Silence};
 use crate::subjects::turn::outcome::SeenVerdict;
 use crate::subjects::turn::setup::{self, End, Start};
@@ -90,7 +90,7 @@ fn is_interrupted_by_hand(story: &Story<'_>, run: &Run<'_>, at: Time) -> bool {
 /// Whether the client may have inferred the end of a turn before a time. Then it leaves, and the broker
 /// interrupts what is left.
 fn has_inferred(cx: &CheckContext<'_>, run: &Run<'_>, at: Time) -> bool {
-    let inference = limits::turn(&cx.plan.limits.over(LIMITS)).inference;
+    let inference = limits::turn(cx.limits).inference;
     run.final_answer().is_some_and(|answered| answered + inference <= at)
 }
 
@@ -107,7 +107,7 @@ pub(in super::super) fn is_idle(
     held: Duration,
     silent: Option<Silence>,
 ) -> bool {
-    let idle = limits::turn(&cx.plan.limits.over(LIMITS)).idle;
+    let idle = limits::turn(cx.limits).idle;
     let is_long = |ms: u64| Duration::from_millis(ms) + held >= idle;
     let crosses = |ago: u64| Duration::from_millis(ago) <= news(cx) * 2;
     silent.is_some_and(|silence| {
@@ -118,8 +118,8 @@ pub(in super::super) fn is_idle(
 /// Whether a client may give a turn up as silent before the answer to its start. News that wait for the answer
 /// do not end the silence. The start took `held`.
 pub(super) fn is_silent_start(cx: &CheckContext<'_>, name: &str, held: Duration) -> bool {
-    let set = cx.plan.limits.over(LIMITS);
-    let (idle, request) = (limits::turn(&set).idle, limits::connection(&set).request);
+    let set = cx.limits;
+    let (idle, request) = (limits::turn(set).idle, limits::connection(set).request);
     let setup = setup::turn(cx.plan, name);
     let is_late = setup.start == Start::Silent || held + setup.answers_after() + news(cx) >= idle;
     idle <= request && is_late
@@ -128,15 +128,15 @@ pub(super) fn is_silent_start(cx: &CheckContext<'_>, name: &str, held: Duration)
 /// Returns the shortest time after which a client or the broker gives a turn up, even if the app-server
 /// is not silent. The start took `held`.
 pub(in super::super) fn deadline(cx: &CheckContext<'_>, name: &str, held: Duration) -> Duration {
-    let set = cx.plan.limits.over(LIMITS);
-    let (turn, request) = (limits::turn(&set), limits::connection(&set).request);
+    let set = cx.limits;
+    let (turn, request) = (limits::turn(set), limits::connection(set).request);
     let setup = setup::turn(cx.plan, name);
     let follows = setup.end == End::Error || setup.errors;
     let answers_late =
         setup.start == Start::Silent || held + setup.answers_after() + news(cx) >= request;
     [
         Some(turn.absolute),
-        Some(limits::broker(&set).turn),
+        Some(limits::broker(set).turn),
         follows.then_some(turn.follow_up),
         answers_late.then_some(request),
         is_silent_start(cx, name, held).then_some(turn.idle),
@@ -159,9 +159,9 @@ fn lost_report(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
     let named = run.named().filter(|named| *named <= at)?;
     let arrives = reported + news(cx) * 2;
     // A broker that is asked to end waits only so long for its turns.
-    let set = cx.plan.limits.over(LIMITS);
-    let waits = limits::broker(&set).shutdown;
-    let (idle, request) = (limits::turn(&set).idle, limits::connection(&set).request);
+    let set = cx.limits;
+    let waits = limits::broker(set).shutdown;
+    let (idle, request) = (limits::turn(set).idle, limits::connection(set).request);
     let is_waited_for = |asked: &Time| *asked > arrives || arrives <= *asked + waits;
     let may_be_first = run.cancelled.is_some()
         || named + news(cx) * 2 >= run.asked + request
@@ -228,10 +228,10 @@ fn interrupted_late(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
 
 pub(in super::super) fn cancel_is_prompt(story: &Story<'_>) -> Vec<Violation> {
     let cx = story.cx;
-    let set = cx.plan.limits.over(LIMITS);
+    let set = cx.limits;
     // For the end of the turn, and then for the answer to the interrupt.
-    let waits = limits::turn(&set).interrupt * 2;
-    let allowed = waits + ends(&set) + limits::connection(&set).terminate + news(cx) * 2;
+    let waits = limits::turn(set).interrupt * 2;
+    let allowed = waits + ends(set) + limits::connection(set).terminate + news(cx) * 2;
     let late = story.runs.iter().filter_map(|run| {
         let cancelled = run.cancelled?;
         let bound = cancelled + allowed;

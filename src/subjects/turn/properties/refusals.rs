@@ -8,7 +8,7 @@ use crate::history::{Answer, Time};
 use crate::property::Violation;
 use crate::property::violation::{fields, kinds};
 use crate::schedule::{Action, Limits, Plan};
-use crate::subjects::turn::limits::{self, LIMITS};
+use crate::subjects::turn::limits;
 use crate::subjects::turn::outcome::SeenRefusal;
 use crate::subjects::turn::setup::{self, BROKER, Initialize, Start, Threads};
 use crate::subjects::turn::story::{Run, Story};
@@ -68,7 +68,7 @@ fn is_exempt(story: &Story<'_>, run: &Run<'_>, at: Time, error: &ClientError) ->
 
 /// Whether the run explains why a command got no turn.
 fn is_true(story: &Story<'_>, run: &Run<'_>, at: Time, error: &ClientError) -> bool {
-    let set = story.cx.plan.limits.over(LIMITS);
+    let set = story.cx.limits;
     let never_initializes =
         |on: &str| setup::app_server(story.cx.plan, on).initialize != Initialize::Answered;
     match error {
@@ -77,16 +77,16 @@ fn is_true(story: &Story<'_>, run: &Run<'_>, at: Time, error: &ClientError) -> b
             run.cancelled.is_some()
         }
         ClientError::NotStarted(NotStarted { refusal, .. }) => {
-            starts_badly(story, run, (at, refusal), &set)
+            starts_badly(story, run, (at, refusal), set)
         }
         ClientError::NotInitialized { place, .. } | ClientError::NotReady { place, .. } => {
             let on = if matches!(place, Place::Broker(_)) { BROKER } else { run.host };
-            never_initializes(on) || is_full(story, run, at, &set)
+            never_initializes(on) || is_full(story, run, at, set)
         }
         ClientError::CannotLaunch { .. } => run.is_unstartable(),
         ClientError::CannotConnect { .. } => {
             let has_broker = matches!(run.route(), "broker" | "broker-or-direct");
-            has_broker && ends_uninitialized(story, at, &set)
+            has_broker && ends_uninitialized(story, at, set)
         }
         ClientError::NoBroker { .. } => false,
     }
@@ -146,7 +146,7 @@ fn starts_badly(
 
 /// Whether the requests for a thread may take longer there than a client waits.
 fn makes_threads_slowly(story: &Story<'_>, on: &str) -> bool {
-    let request = limits::connection(&story.cx.plan.limits.over(LIMITS)).request;
+    let request = limits::connection(story.cx.limits).request;
     setup::app_server(story.cx.plan, on).threads_take.0 + news(story.cx) >= request
 }
 
@@ -176,11 +176,11 @@ pub(in super::super) fn fallback_is_needed(story: &Story<'_>) -> Vec<Violation> 
 
 fn needless_fallback(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
     let (at, turn, _) = run.started()?;
-    let set = story.cx.plan.limits.over(LIMITS);
+    let set = story.cx.limits;
     if run.route() == "workspace" {
-        return without_broker(story, run, at).or_else(|| beside_broker(story, run, at, &set));
+        return without_broker(story, run, at).or_else(|| beside_broker(story, run, at, set));
     }
-    if !is_served(story, run, at) || is_full(story, run, at, &set) {
+    if !is_served(story, run, at) || is_full(story, run, at, set) {
         return None;
     }
     let was_ready = story.initialized.is_some_and(|ready| ready <= run.asked);

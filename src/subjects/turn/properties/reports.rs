@@ -4,7 +4,7 @@ use super::shared::{may_forget_news, news};
 use crate::history::Time;
 use crate::property::Violation;
 use crate::property::violation::{fields, kinds};
-use crate::subjects::turn::limits::{self, LIMITS};
+use crate::subjects::turn::limits;
 use crate::subjects::turn::notes::{Reported, TurnNote, Work};
 use crate::subjects::turn::outcome::{CommandOutcome, SeenVerdict};
 use crate::subjects::turn::setup;
@@ -83,7 +83,7 @@ fn has_room(story: &Story<'_>, run: &Run<'_>) -> bool {
         _ => None,
     });
     let all = work.fold(0, |all: u64, text| all.saturating_add(text).saturating_add(each));
-    let most = limits::turn(&story.cx.plan.limits.over(LIMITS)).text_bytes as u64;
+    let most = limits::turn(story.cx.limits).text_bytes as u64;
     all <= most / 6
 }
 

@@ -104,7 +104,7 @@ fn may_forget_news_of(
 pub(super) fn is_over(story: &Story<'_>, run: &Run<'_>, at: Time) -> bool {
     let cx = story.cx;
     let setup = setup::turn(cx.plan, run.turn());
-    let request = limits::connection(&cx.plan.limits.over(LIMITS)).request;
+    let request = limits::connection(cx.limits).request;
     let was_prompt = setup.answers_after() + news(cx) < request;
     let is_reported = run.reported().is_some_and(|(reported, _)| reported + news(cx) < at);
     is_reported && was_prompt && !setup.stranger
@@ -123,10 +123,10 @@ pub(super) fn may_forget(story: &Story<'_>, at: Time) -> bool {
 /// Whether news of the subagents of a turn may be lost at all in this run: the broker or the client remembers
 /// too few threads, or the broker has little room for news of threads that nothing has named yet.
 pub(super) fn may_lose_news(story: &Story<'_>, setup: &TurnSetup) -> bool {
-    let set = story.cx.plan.limits.over(LIMITS);
+    let set = story.cx.limits;
     may_forget(story, Time::from(story.cx.plan.horizon))
-        || limits::connection(&set).outbox_bytes < ConnectionLimits::default().outbox_bytes
-        || (limits::turn(&set).threads as u64) < threads(setup)
+        || limits::connection(set).outbox_bytes < ConnectionLimits::default().outbox_bytes
+        || (limits::turn(set).threads as u64) < threads(setup)
 }
 
 /// Returns how many threads the broker learns of from a turn.

@@ -7,7 +7,7 @@ use crate::history::{Answer, Time};
 use crate::property::Violation;
 use crate::property::violation::{fields, kinds};
 use crate::subjects::turn::jobs::has_jobs;
-use crate::subjects::turn::limits::{self, LIMITS};
+use crate::subjects::turn::limits;
 use crate::subjects::turn::setup::{self, BROKER, Start};
 use crate::subjects::turn::story::{Run, Story};
 
@@ -30,8 +30,8 @@ pub(in super::super) fn start_is_prompt(story: &Story<'_>) -> Vec<Violation> {
 /// Returns how long after the end of its client a broker may wait for the end of a turn. It holds the next
 /// start on the thread back for so long.
 fn winds_down(story: &Story<'_>, run: &Run<'_>) -> Duration {
-    let set = story.cx.plan.limits.over(LIMITS);
-    let (settle, request) = (limits::broker(&set).settle, limits::connection(&set).request);
+    let set = story.cx.limits;
+    let (settle, request) = (limits::broker(set).settle, limits::connection(set).request);
     let setup = setup::turn(story.cx.plan, run.turn());
     match setup.start {
         // The app-server may still start the turn, or answer.
@@ -43,7 +43,7 @@ fn winds_down(story: &Story<'_>, run: &Run<'_>) -> Duration {
         // to interrupt them, and the broker tries that five times. One that starts before the turn accepts
         // its own interrupt has five times from then on.
         _ if setup.subagents > 0 && run.interrupted().is_some() => {
-            settle.min(limits::broker(&set).retry * 10)
+            settle.min(limits::broker(set).retry * 10)
         }
         _ => Duration::ZERO,
     }

@@ -7,6 +7,8 @@ use crate::property::Violation;
 use crate::property::scripted::{ScriptedRun, history};
 use crate::report::sentence;
 use crate::schedule::LimitValue;
+use crate::subject::Subject;
+use crate::subjects::turn::Turn;
 use crate::subjects::turn::notes::{Got, Reported, TurnNote};
 use crate::subjects::turn::outcome::{CommandOutcome, SeenRefusal, SeenVerdict};
 use crate::subjects::turn::setup::{APP_SERVERS, TABLE};
@@ -27,7 +29,8 @@ mod works;
 type Property = fn(&Story<'_>) -> Vec<Violation>;
 
 fn violations(scripted: &ScriptedRun, property: Property) -> Vec<String> {
-    scripted.with(|cx| property(&Story::of(cx)).iter().map(sentence).collect())
+    scripted
+        .with_limits(Turn.limits(), |cx| property(&Story::of(cx)).iter().map(sentence).collect())
 }
 
 #[track_caller]

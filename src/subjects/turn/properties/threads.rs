@@ -8,7 +8,7 @@ use crate::history::{Answer, Call, Time};
 use crate::property::Violation;
 use crate::property::violation::{fields, kinds};
 use crate::schedule::{Action, Operation, Plan, Step};
-use crate::subjects::turn::limits::{self, LIMITS};
+use crate::subjects::turn::limits;
 use crate::subjects::turn::notes::TurnNote;
 use crate::subjects::turn::setup::{self, AppServerSetup, BROKER, Threads};
 use crate::subjects::turn::story::{Run, Story};
@@ -141,7 +141,7 @@ fn unnamed_threads(story: &Story<'_>) -> Vec<Violation> {
     let is_told = |host: &str| {
         let AppServerSetup { threads, threads_take, .. } = setup::app_server(cx.plan, host);
         threads != Threads::Omitted
-            && threads_take.0 + news(cx) < limits::connection(&cx.plan.limits.over(LIMITS)).request
+            && threads_take.0 + news(cx) < limits::connection(cx.limits).request
     };
     let mut hosts = cx.plan.client_hosts().map(|host| host.as_str().to_owned()).collect::<Vec<_>>();
     hosts.push(BROKER.to_owned());

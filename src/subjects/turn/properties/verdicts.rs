@@ -5,7 +5,7 @@ use super::shared::{may_forget_news, news, seen};
 use crate::history::Time;
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation, ViolationFields};
-use crate::subjects::turn::limits::{self, LIMITS};
+use crate::subjects::turn::limits;
 use crate::subjects::turn::notes::{Reported, Tag, TurnNote};
 use crate::subjects::turn::outcome::{SeenRefusal, SeenVerdict};
 use crate::subjects::turn::setup::{self, Answer as AgentAnswer, End, Noise, Open, Start};
@@ -161,7 +161,7 @@ pub(in super::super) fn failure_is_true(story: &Story<'_>) -> Vec<Violation> {
 /// was open, and nothing else can have ended the turn.
 fn answered_before_the_exit(story: &Story<'_>, run: &Run<'_>, at: Time) -> Option<Time> {
     let cx = story.cx;
-    let set = cx.plan.limits.over(LIMITS);
+    let set = cx.limits;
     let answered = run.final_answer().filter(|answered| *answered <= at)?;
     let setup = setup::turn(cx.plan, run.turn());
     let was_left_alone = run.interrupted().is_none() && run.cancelled.is_none();
@@ -171,12 +171,12 @@ fn answered_before_the_exit(story: &Story<'_>, run: &Run<'_>, at: Time) -> Optio
     let works = run.gone().and_then(|gone| works_since(run, gone)).is_some();
     let is_quiet = !works && run.too_much().is_none();
     // The client may interrupt a turn that is silent for so long.
-    let idle = limits::turn(&set).idle;
+    let idle = limits::turn(set).idle;
     let was_silent = run.resolved.is_some_and(|resolved| answered + idle <= resolved);
     // The client may give up a start that takes too long.
     let (started, ..) = run.started()?;
     let held = started.since(run.asked);
-    let was_prompt = held + news(cx) < limits::connection(&set).request;
+    let was_prompt = held + news(cx) < limits::connection(set).request;
     // The client then does not know that the subagents have ended.
     let is_known = !may_forget_news(story, run, at);
     // The client may learn of the exit only after a deadline.
@@ -188,7 +188,7 @@ fn answered_before_the_exit(story: &Story<'_>, run: &Run<'_>, at: Time) -> Optio
 
 /// Whether only the client of a turn can have interrupted it, and no deadline was near.
 fn is_early(cx: &CheckContext<'_>, run: &Run<'_>) -> bool {
-    let turn = limits::turn(&cx.plan.limits.over(LIMITS));
+    let turn = limits::turn(cx.limits);
     let setup = setup::turn(cx.plan, run.turn());
     let failed = matches!(run.outcome(), Some((_, outcome)) if matches!(outcome.verdict, SeenVerdict::Failed(_)));
     let deadline = run.asked + turn.idle.min(turn.absolute);

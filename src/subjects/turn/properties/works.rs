@@ -9,7 +9,7 @@ use crate::property::Violation;
 use crate::property::violation::{fields, kinds};
 use crate::subjects::census::EVERY;
 use crate::subjects::judging::judged;
-use crate::subjects::turn::limits::{self, LIMITS};
+use crate::subjects::turn::limits;
 use crate::subjects::turn::notes::TurnNote;
 use crate::subjects::turn::setup::{self, BROKER, Start, TurnSetup};
 use crate::subjects::turn::story::{BrokerConnection, Counted, Run, Story, started};
@@ -68,15 +68,15 @@ impl<'s> Work<'s> {
 
     /// Returns when its client may have left it, at the earliest.
     fn left(&self, story: &Story<'_>) -> Option<Time> {
-        let set = story.cx.plan.limits.over(LIMITS);
+        let set = story.cx.limits;
         // The broker gives up a start without an answer, and a turn that takes too long.
         let setup = setup::turn(story.cx.plan, self.name);
-        let inferred = self.inferred(story, &setup, limits::turn(&set).inference);
-        let request = limits::connection(&set).request;
+        let inferred = self.inferred(story, &setup, limits::turn(set).inference);
+        let request = limits::connection(set).request;
         let held = started(self.notes).map_or(Duration::ZERO, |(at, ..)| at.since(self.asked));
         let is_late = setup.start == Start::Silent
             || held + setup.answers_after() + news(story.cx) >= request;
-        let patience = if is_late { request } else { limits::broker(&set).turn };
+        let patience = if is_late { request } else { limits::broker(set).turn };
         let given_up = self.asked + patience;
         [self.over(), self.stopped, inferred, self.interrupted(), Some(given_up)]
             .into_iter()
@@ -245,7 +245,7 @@ fn may_hear(run: &Run<'_>, other: &Work<'_>) -> bool {
 /// Judges the news of threads that clients do not own. The broker has passed a request that names the thread of each
 /// command, so it knows the owner, whatever happens to the client. A broker that remembers few threads forgets owners.
 pub(in super::super) fn news_stay_private(story: &Story<'_>) -> Vec<Violation> {
-    let most = limits::broker(&story.cx.plan.limits.over(LIMITS)).threads;
+    let most = limits::broker(story.cx.limits).threads;
     if most < BrokerLimits::default().threads {
         return Vec::new();
     }
@@ -304,7 +304,7 @@ fn heard_of_a_subagent(
 /// not given it up.
 fn is_followed(story: &Story<'_>, work: &Work<'_>, at: Time) -> bool {
     let cx = story.cx;
-    let broker = limits::broker(&cx.plan.limits.over(LIMITS));
+    let broker = limits::broker(cx.limits);
     // The raw lines of a user may start a turn on any thread. After a fault, the broker may know less than the history.
     if has(cx.plan, "speak") || !story.is_calm_until(at) {
         return false;
@@ -326,7 +326,7 @@ fn is_followed(story: &Story<'_>, work: &Work<'_>, at: Time) -> bool {
 
 pub(in super::super) fn threads_are_free(story: &Story<'_>) -> Vec<Violation> {
     let works = works(story);
-    let settle = limits::broker(&story.cx.plan.limits.over(LIMITS)).settle;
+    let settle = limits::broker(story.cx.limits).settle;
     let runs = |earlier: &Work<'_>, later: &Work<'_>, at: Time| {
         let thread = |work: &Work<'_>| started(work.notes).map(|(_, _, thread)| thread.to_owned());
         // The broker gives up a turn that does not end.
@@ -382,7 +382,7 @@ fn cut_while_it_reads(
     own: &BrokerConnection<'_>,
 ) -> Option<Violation> {
     let cx = story.cx;
-    let broker = limits::broker(&cx.plan.limits.over(LIMITS));
+    let broker = limits::broker(cx.limits);
     let write = broker.connection.write;
     let facts = cx.history.conns.get(conn.0).filter(|_| own.server == BROKER)?;
     let read = facts.unblocked.1?;
@@ -421,7 +421,7 @@ fn was_named_late(story: &Story<'_>, since: Time, until: Time) -> bool {
 /// Whether the app-server may answer the start of a turn after the deadline of the request. The raw lines of a
 /// user may start turns that belong to no command.
 fn may_answer_late(story: &Story<'_>) -> bool {
-    let request = limits::connection(&story.cx.plan.limits.over(LIMITS)).request;
+    let request = limits::connection(story.cx.limits).request;
     let speaks = judged(story.cx).any(|event| match &event.what {
         EventKind::Asked { operation, .. } => operation.verb == "speak",
         _ => false,
@@ -441,7 +441,7 @@ pub(super) const MOST_FINISHED: usize = 64;
 /// Compares the counts of a broker with its limits. Each start that may be answered late belongs to a turn. One
 /// request may be as long as a line, and take more bytes than that.
 fn over_limit(story: &Story<'_>, counted: &Counted<'_>) -> Option<Violation> {
-    let broker = limits::broker(&story.cx.plan.limits.over(LIMITS));
+    let broker = limits::broker(story.cx.limits);
     let counts = &counted.counts.0;
     let bytes = if counts.requests > 1 { broker.connection.line_bytes } else { usize::MAX };
     let held = [
@@ -463,7 +463,7 @@ fn over_limit(story: &Story<'_>, counted: &Counted<'_>) -> Option<Violation> {
 
 /// Judges the counts of a broker at a time.
 fn held(story: &Story<'_>, counted: &Counted<'_>, at: Time) -> Option<Violation> {
-    let broker = limits::broker(&story.cx.plan.limits.over(LIMITS));
+    let broker = limits::broker(story.cx.limits);
     let counts = &counted.counts.0;
     let open = |since: Time| {
         let own = story.connections.values().filter(|connection| {

@@ -52,7 +52,7 @@ fn a_host_that_remembers_enough_other_clients_has_no_room() {
         let fields = [("client", "client.3")];
         scripted = milestone(scripted, 2_010, "client", "toolcall.client.opened", &fields);
         scripted.plan.limits.set("host.clients", LimitValue::Count(most));
-        scripted.with(|cx| no_room(cx, "client"))
+        scripted.with_limits(LIMITS, |cx| no_room(cx, "client"))
     };
     assert!(run(3).is_empty());
     assert_eq!(run(2), [(Time(2_010), Time(1_000 + 300_000 + MOMENT))]);
