@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::history::{Stream, Time};
+use crate::history::{Connection, Stream, Time};
 use crate::property::path::NEVER;
 use crate::schedule::{MilestoneValue, Operation};
 use crate::subjects::toolcall::notes::{CallEnd, Status, ToolWork};
@@ -175,6 +175,8 @@ pub(super) struct FaultPeriod<'a> {
     pub(super) holds: Option<&'a str>,
     /// The only window that the fault affects; `None` if it may affect all.
     pub(super) only: Option<&'a str>,
+    /// The connections that the fault affects; `None` if it affects hosts or links.
+    pub(super) conns: Option<Vec<&'a Connection>>,
     /// For a fault that ends connections, the time from which their clients must know that.
     pub(super) known: Time,
 }
@@ -183,6 +185,12 @@ impl FaultPeriod<'_> {
     /// Returns whether this means that a host is down and was not restarted yet.
     pub(super) fn is_down(&self, host: &str) -> bool {
         self.number == DOWN && self.holds == Some(host) && self.to == NEVER
+    }
+
+    /// Returns whether this is a fault of a connection, and not of its host or link.
+    pub(super) fn is_of(&self, conn: &Connection) -> bool {
+        let mut own = self.conns.iter().flatten();
+        own.any(|other| std::ptr::eq(*other, conn))
     }
 }
 

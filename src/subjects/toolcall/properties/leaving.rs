@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::facts::{HostConnection, MS, UserOperation};
-use super::places::joins;
+use super::places::{joins, unwatches};
 use super::story::{Story, window};
 use crate::history::{Answer, Call, EventKind, Time};
 use crate::property::path::NEVER;
@@ -82,7 +82,7 @@ impl Story<'_> {
 
     /// Returns whether a window that was reloaded after a "leave" may not have joined by a moment. Its
     /// user sees the place of the earlier window until then. It joins as soon as it has received the
-    /// session and its first chat.
+    /// session and its first chat, if it joins at all.
     fn may_join_after(&self, left: &UserOperation<'_>, at: Time) -> bool {
         let host = left.host;
         let begins = self.begins_of(host).filter(|begins| *begins >= left.at && *begins <= at);
@@ -95,6 +95,53 @@ impl Story<'_> {
             looks.map(|look| look.from).min()
         };
         let Some((session, chat)) = first(SESSION).zip(first(CHAT)) else { return false };
-        at <= self.later(session.max(chat), self.cx.plan.latency.1 + MS)
+        let joins = session.max(chat);
+        let bound = self.later(joins, self.cx.plan.latency.1 + MS);
+        at <= bound
+            || self.may_join_late(host, begins, (joins, bound))
+            || self.only_looks(host, begins, joins)
+            || self.has_no_room_to_join(host, begins, joins)
+    }
+
+    /// Returns whether the join that a new window sends at the start of an interval may arrive after its
+    /// end: the connection that brought the states has a fault, or it ends. Faults of the connections of
+    /// the earlier window do not count, because they delay only the "leave".
+    fn may_join_late(&self, host: &str, begins: Time, (joins, bound): (Time, Time)) -> bool {
+        let opened = |attached: &HostConnection<'_>| {
+            self.cx.history.conns.get(attached.conn).is_some_and(|conn| conn.opened >= begins)
+        };
+        let own = self.attached.iter().filter(|attached| {
+            window(attached.client) == host
+                && !attached.is_second()
+                && attached.at <= joins
+                && opened(attached)
+        });
+        own.max_by_key(|attached| attached.at).is_some_and(|used| {
+            used.gone.min(used.over) <= bound || self.may_delay(used, joins, bound)
+        })
+    }
+
+    /// Returns whether the user of a new window gave up the session before the window could join it, and
+    /// only looks since then.
+    fn only_looks(&self, host: &str, begins: Time, joined: Time) -> bool {
+        let own = || {
+            let all = self.asked.values().filter(|asked| asked.host == host);
+            all.filter(|asked| asked.at >= begins && asked.at <= joined)
+        };
+        let gave_up = own().filter(|asked| unwatches(asked, SESSION)).map(|asked| asked.at).max();
+        gave_up.is_some_and(|at| !own().any(|asked| joins(asked) && asked.at > at))
+    }
+
+    /// Returns whether so many operations of a new window may be unanswered that its client refuses to
+    /// join. An operation makes at most two requests at once. A refused join is not repeated.
+    fn has_no_room_to_join(&self, host: &str, begins: Time, joins: Time) -> bool {
+        let own = self.asked.values().filter(|asked| {
+            asked.host == host
+                && asked.verb() != "reload"
+                && asked.at >= begins
+                && asked.at <= joins
+        });
+        let asked = own.count();
+        asked >= self.client_limits.unconfirmed || asked * 2 >= self.client_limits.held
     }
 }

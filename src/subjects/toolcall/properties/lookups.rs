@@ -200,6 +200,21 @@ impl<'a> Story<'a> {
             || faults.all(|period| period.to + period.to.since(period.from) + self.moment() < at)
     }
 
+    /// Returns whether a fault of a connection may delay or lose what its window sends in an interval.
+    /// TCP retransmits what an earlier fault lost for at most as long as the fault. A fault of a host or
+    /// link does not count: it may have begun before the connection, and it ends only when all data that
+    /// it held has arrived. [`later`](Story::later) adds the hold of a task to a bound.
+    pub(super) fn may_delay(&self, attached: &HostConnection<'_>, from: Time, to: Time) -> bool {
+        let Some(conn) = self.cx.history.conns.get(attached.conn) else { return false };
+        self.fault_periods_of(window(attached.client)).any(|period| {
+            let end = period.to.min(to);
+            period.is_of(conn)
+                && period.from <= to
+                && period.to > conn.opened
+                && end + end.since(period.from) >= from
+        })
+    }
+
     /// The earliest time at which the host may have sent what arrives at a window at a moment. A fault
     /// delays data until its end, and TCP delays it by at most as long again.
     pub(super) fn sent_since(&self, window: &str, at: Time) -> Time {

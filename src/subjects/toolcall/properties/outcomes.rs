@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::facts::{CallStory, MS, UserOperation};
-use super::story::{Story, defaults};
+use super::story::{Story, defaults, window};
 use crate::history::{EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Phrase, Violation, ViolationFields, ViolationKind};
@@ -92,7 +92,7 @@ const FULL: &str = "the channel is full";
 const STOPPED: &str = "the client had already stopped this call";
 
 /// The failure of a call whose result does not fit.
-const TOO_LONG: &str = "the result is too long";
+pub(super) const TOO_LONG: &str = "the result is too long";
 
 fn untrue_end(story: &Story<'_>, call: &CallStory<'_>, setup: &ToolSetup) -> Option<Violation> {
     let (at, end) = call.over?;
@@ -116,7 +116,7 @@ fn untrue_end(story: &Story<'_>, call: &CallStory<'_>, setup: &ToolSetup) -> Opt
             why if why.starts_with("the client that ran this tool") => {
                 wrong_cause(story, call.owner, why, at)
             }
-            STOPPED if was_dropped(story, call) => None,
+            STOPPED if was_dropped(story, call, at) || was_stopped(story, call, at) => None,
             _ if has_ended && setup.ends == ToolEnds::Works => truth(&A_RESULT),
             _ => None,
         },
@@ -135,10 +135,10 @@ fn untrue_end(story: &Story<'_>, call: &CallStory<'_>, setup: &ToolSetup) -> Opt
     Some(Violation::new("ends_are_true", call.turn, at, &UNTRUE, data))
 }
 
-/// Returns whether the user of the tool's window unsubscribed from the chat before the tool ended.
-/// The window ignores the result then. Its tool works on until its task runs again: in the same
-/// millisecond, or after the fault that held the task in between.
-fn was_dropped(story: &Story<'_>, call: &CallStory<'_>) -> bool {
+/// Returns whether the user of the tool's window unsubscribed from the chat before the window took the
+/// result. The window ignores the result then. The order of the two does not matter if both came
+/// before the window's task ran again: in the same millisecond, or while a fault held the task.
+fn was_dropped(story: &Story<'_>, call: &CallStory<'_>, over: Time) -> bool {
     let held = |host: &str, from, to| {
         let mut periods = story.fault_periods.iter();
         periods.any(|it| it.holds == Some(host) && it.from <= from && it.to >= to)
@@ -148,10 +148,26 @@ fn was_dropped(story: &Story<'_>, call: &CallStory<'_>) -> bool {
         let mut looks = story.watch_spans.iter();
         looks.any(|look| {
             let is_own = look.host == *host && look.channel == call.chat;
-            let is_left = look.to >= call.began && look.to <= *at;
-            is_own && is_left && (look.to == *at || held(host, look.to, *at))
+            let is_left = look.to >= call.began && look.to <= over;
+            let is_at_once = look.to == *at || held(host, look.to.min(*at), look.to.max(*at));
+            is_own && is_left && is_at_once
         })
     })
+}
+
+/// Returns whether the newest window of the owner began the tool again, and stopped it. A result that
+/// the tool had before that is of an earlier window, which was reloaded with its id. The newer one
+/// does not know that result, and the host may receive it late.
+fn was_stopped(story: &Story<'_>, call: &CallStory<'_>, at: Time) -> bool {
+    let host = window(call.owner);
+    let own = || call.tools.iter().filter(|(when, on, _)| *on == host && *when <= at);
+    let is_stopped = own().next_back().is_some_and(|(.., work)| *work == ToolWork::Stopped);
+    let begun = own().rfind(|(.., work)| *work == ToolWork::Begins);
+    let Some((begun, ..)) = begun else { return false };
+    let is_of_an_earlier =
+        |ended: &Time| story.begins_of(host).any(|begins| begins >= *ended && begins <= *begun);
+    let mut ends = own().filter(|(.., work)| *work == ToolWork::Ends);
+    is_stopped && ends.all(|(ended, ..)| is_of_an_earlier(ended))
 }
 
 /// The host says that the owner of a call is disconnected, or that it no longer takes part. Returns what is

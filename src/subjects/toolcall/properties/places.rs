@@ -182,7 +182,7 @@ fn is_removal(story: &Story<'_>, host: &str, channel: &str, at: Time) -> bool {
 }
 
 /// Returns whether an operation stops watching a channel.
-fn unwatches(asked: &UserOperation<'_>, channel: &str) -> bool {
+pub(super) fn unwatches(asked: &UserOperation<'_>, channel: &str) -> bool {
     asked.verb() == "unwatch" && asked.field("channel") == Some(channel)
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::calls::offers;
 use super::deadlines::with_delay;
 use super::facts::{CallStory, FailedCall, HostConnection, MS, UserOperation, WatchSpan, text};
+use super::outcomes::TOO_LONG;
 use super::story::{Story, is_second, window};
 use crate::history::{Answer, Call, Event, EventKind, Time};
 use crate::property::violation::{fields, kinds};
@@ -114,7 +115,8 @@ fn second_holds(story: &Story<'_>, failed: &FailedCall<'_>) -> bool {
 }
 
 /// Detects that a call failed for its agent, by whatever path, although its owner was there to run it
-/// all the time. A puppet reports any result.
+/// all the time. A puppet reports any result. A result that a user reports, and that does not fit into
+/// the chat, ends the call while its tool works.
 fn failed_without_cause(story: &Story<'_>, call: &CallStory<'_>) -> Option<Violation> {
     let (at, CallEnd::Failed(why)) = call.over? else { return None };
     let CallStory { id, owner, chat, turn, began, .. } = call;
@@ -124,7 +126,8 @@ fn failed_without_cause(story: &Story<'_>, call: &CallStory<'_>) -> Option<Viola
     let is_announced = story.failed.iter().any(|failed| failed.call == *id && failed.at == at);
     let is_puppet = story.cx.plan.puppets.keys().any(|puppet| puppet.as_str() == host);
     let has_left = story.has_left_the_session(host, at);
-    if owner.is_empty() || tool_ended || is_announced || is_puppet || has_left {
+    let is_reported = why == TOO_LONG && story.may_be_full() && story.reports_result(call, at);
+    if owner.is_empty() || tool_ended || is_announced || is_puppet || has_left || is_reported {
         return None;
     }
     story.cx.judges("no_live_client_failed");

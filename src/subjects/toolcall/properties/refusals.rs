@@ -48,6 +48,9 @@ const OWN_REQUESTS: usize = 64;
 /// The reason of a refusal that needs a turn in progress.
 const TURN_IS_OVER: &str = "the turn is not in progress";
 
+/// The reason of a refusal of a reply to a call that needs no reply any more.
+const NEEDS_NO_REPLY: &str = "the call does not wait for a confirmation";
+
 /// See the module.
 pub(super) fn refusals_are_true(story: &Story<'_>) -> Vec<Violation> {
     if has_puppet(story.cx) {
@@ -565,21 +568,39 @@ fn refused_reply(story: &Story<'_>, call: &CallStory<'_>) -> Option<Violation> {
     let waits = call.ready.is_some_and(|ready| ready < *at) && call.left > *at && !ran;
     let remembers = story.forgotten.is_empty()
         && story.host_limits.outcomes >= super::story::defaults().outcomes;
-    // The window shows its own cancellation before the host confirms it.
-    let cancels = |asked: &UserOperation<'_>| {
-        asked.verb() == "cancel-turn"
-            && asked.host == *host
-            && asked.field("chat") == Some(call.chat)
-            && (call.began..=*at).contains(&asked.at)
-    };
-    let is_over = reply.as_ref().is_err_and(|why| why == TURN_IS_OVER);
-    if !waits || !remembers || is_over && story.asked.values().any(cancels) {
+    let refused_as = |reason: &str| reply.as_ref().is_err_and(|why| why == reason);
+    let is_over = refused_as(TURN_IS_OVER) && shows_a_cancellation(story, call, host, *at);
+    let is_replied = refused_as(NEEDS_NO_REPLY) && shows_a_reply(story, call, host, *at);
+    if !waits || !remembers || is_over || is_replied {
         return None;
     }
     story.cx.judges("refusals_are_true");
     let why = reply.as_ref().err()?;
     let data = fields! { call: call.id, why };
     Some(Violation::new("refusals_are_true", call.turn, *at, &REPLY, data))
+}
+
+/// Returns whether a window may show the cancellation of a call's turn by its own user. The window shows
+/// it before the host confirms it, and the call may begin at the host in between.
+fn shows_a_cancellation(story: &Story<'_>, call: &CallStory<'_>, host: &str, at: Time) -> bool {
+    let turn_began = |by| story.existence.turn_began_in(&call.turn.0, Time::ZERO, by);
+    story.asked.iter().any(|(asked, cancels)| {
+        cancels.verb() == "cancel-turn"
+            && cancels.host == host
+            && cancels.field("chat") == Some(call.chat)
+            && cancels.at <= at
+            && (cancels.at >= call.began
+                || turn_began(cancels.at) && story.answered_at(*asked) >= call.began)
+    })
+}
+
+/// Returns whether a window may show an earlier reply of its user to a call. The window shows a reply
+/// before the host confirms it. A reply without an answer has no note, so the decisions of the user in
+/// this window count.
+fn shows_a_reply(story: &Story<'_>, call: &CallStory<'_>, host: &str, at: Time) -> bool {
+    let begins = story.begins_of(host).filter(|begins| *begins <= at).max().unwrap_or_default();
+    let own = call.decisions.iter().filter(|(when, _)| *when >= begins && *when <= at);
+    own.count() > 1
 }
 
 /// Detects that the host does not know a returning client that it accepted and did not forget. Its

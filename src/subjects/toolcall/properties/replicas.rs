@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::facts::{HostConnection, text};
+use super::facts::{HostConnection, UserOperation, text};
+use super::places::unwatches;
 use super::room::{StatesAsked, may_exceed_an_answer};
 use super::story::{Story, window};
 use crate::history::{ConnIndex, EventKind, Time};
@@ -13,6 +14,7 @@ use crate::property::{CheckContext, Violation, ViolationFields};
 use crate::schedule::MilestoneValue;
 use crate::subjects::judging::{has_puppet, host, judged};
 use crate::subjects::toolcall::notes::OfChannel;
+use crate::subjects::toolcall::setup::SESSION;
 
 kinds! {
     pub(super) REPLICAS_CONVERGE;
@@ -346,24 +348,42 @@ fn unsubscribed_late(story: &Story<'_>, client: &str, at: Time) -> bool {
     let host = window(client);
     let mut left = story.asked.values().filter(|asked| asked.host == host && asked.at <= at);
     left.any(|asked| {
-        let channel = match asked.verb() {
-            "unwatch" => asked.field("channel"),
-            "watch-twice" => asked.field("chat"),
-            _ => None,
+        // The client sends over a connection what its user asked for during the handshake there.
+        let opened = |older: &HostConnection<'_>| {
+            story.cx.history.conns.get(older.conn).map_or(older.at, |conn| conn.opened)
         };
-        let Some(channel) = channel else { return false };
-        let is_used = |older: &HostConnection<'_>| older.at <= asked.at && older.gone >= asked.at;
+        let is_used =
+            |older: &HostConnection<'_>| opened(older) <= asked.at && older.gone >= asked.at;
         let mut used = story.of_client(client, at).filter(|older| is_used(older));
         used.any(|older| {
             let arrives = story.later(older.received, Duration::ZERO);
-            let is_late = story.of_client(client, arrives).any(|newer| newer.at > asked.at);
-            let looks = story.watch_spans.iter().filter(|look| {
-                look.host == host && look.channel == channel && look.from > asked.at
-            });
-            let newest = looks.map(|look| look.from).filter(|from| *from < at).max();
-            is_late && newest.is_some_and(|newest| newest <= arrives)
+            let since = asked.at.max(older.at);
+            let is_late = story.of_client(client, arrives).any(|newer| newer.at > since);
+            let is_newer = |channel: &str| {
+                let looks = story.watch_spans.iter().filter(|look| {
+                    look.host == host && look.channel == channel && look.from > asked.at
+                });
+                let newest = looks.map(|look| look.from).filter(|from| *from < at).max();
+                newest.is_some_and(|newest| newest <= arrives)
+            };
+            is_late && unsubscribed(story, asked).into_iter().any(is_newer)
         })
     })
+}
+
+/// Returns the channels from which an operation unsubscribes. A user that stops watching the session
+/// stops watching everything.
+fn unsubscribed<'a>(story: &Story<'a>, asked: &UserOperation<'a>) -> Vec<&'a str> {
+    let own = match asked.verb() {
+        "unwatch" => asked.field("channel"),
+        "watch-twice" => asked.field("chat"),
+        _ => None,
+    };
+    let ended = story
+        .watch_spans
+        .iter()
+        .filter(|look| unwatches(asked, SESSION) && look.host == asked.host && look.to == asked.at);
+    own.into_iter().chain(ended.map(|look| look.channel)).collect()
 }
 
 /// Returns whether there are so many actions that the host may not retain all of them.

@@ -19,7 +19,7 @@ use crate::property::{CheckContext, Guarantees};
 use crate::schedule::{Fault, MilestoneValue};
 use crate::subjects::judging::{host, judged};
 use crate::subjects::records;
-use crate::subjects::toolcall::limits::{LIMITS, client_limits, host_limits};
+use crate::subjects::toolcall::limits::{client_limits, host_limits};
 use crate::subjects::toolcall::notes::{Became, By, OfCall, OfChannel, ToolWork};
 use crate::subjects::toolcall::setup::{TOOL, ToolSetup};
 use reknit_toolcall::limits::{ClientLimits, HostLimits};
@@ -60,11 +60,11 @@ pub(super) struct Story<'a> {
 
 impl<'a> Story<'a> {
     pub(super) fn of(cx: &'a CheckContext<'a>) -> Self {
-        let limits = cx.plan.limits.over(LIMITS);
+        let limits = cx.limits;
         let mut story = Self {
             cx,
-            host_limits: host_limits(&limits),
-            client_limits: client_limits(&limits),
+            host_limits: host_limits(limits),
+            client_limits: client_limits(limits),
             until: Time::from(cx.plan.horizon),
             attached: Vec::new(),
             arriving: Vec::new(),
@@ -155,8 +155,11 @@ impl<'a> Story<'a> {
                     .flatten();
                 let (to, only) = (self.dies_with(what, scope, at), self.only(scope));
                 let known = self.known_by(what, scope, at);
+                let is_of_conns = scope.hosts.is_empty() && scope.links.is_empty();
+                let conns =
+                    is_of_conns.then(|| conns_of(what, scope, self.cx.history).collect::<Vec<_>>());
                 let (number, lag) = (*fault, what.latency());
-                let period = FaultPeriod { number, from: at, to, lag, holds, only, known };
+                let period = FaultPeriod { number, from: at, to, lag, holds, only, conns, known };
                 self.fault_periods.push(period);
             }
             EventKind::FaultEnded { fault } => {
@@ -441,6 +444,7 @@ impl<'a> Story<'a> {
             lag: Duration::ZERO,
             holds: Some(host),
             only,
+            conns: None,
             known: NEVER,
         });
         if is_server {

@@ -352,5 +352,40 @@ fn a_window_ignores_the_result_of_a_call_of_a_chat_that_its_user_left() {
     assert_eq!(found(2_500, Some((2_000, 3_500))), 0);
     assert_eq!(found(2_500, None), 1, "its tool was stopped at once");
     assert_eq!(found(2_500, Some((2_000, 2_900))), 1, "the task ran again before the end");
-    assert_eq!(found(3_100, Some((2_000, 3_500))), 1, "it left after the end");
+    assert_eq!(found(3_100, Some((2_000, 3_500))), 0, "its task had not read the result");
+    assert_eq!(found(3_100, Some((2_000, 3_050))), 1, "it left after its task had read the result");
+    assert_eq!(found(3_100, None), 1, "it left after the end");
+    assert_eq!(found(5_001, Some((2_000, 6_000))), 1, "it left after the call was over");
+}
+
+/// The window before the reload had a result, which is late. The newer window does not know it.
+#[test]
+fn a_reloaded_window_stops_a_call_that_the_earlier_window_ran() {
+    let found = |reload: Option<u64>, again: &[(u64, &str)], why: &str| {
+        let run = calls(here_until(None), 1_000, "call-1", "client");
+        let run = saw(run, 1_100, "client", "t1", "tool: call-1 begins");
+        let run = saw(run, 2_000, "client", "t1", "tool: call-1 ends");
+        let reloads = r#"{"keeps-id":true}"#;
+        let run = reload
+            .into_iter()
+            .fold(run, |run, ms| run.asked_as(2, ms, Class::Durable, "reload", reloads));
+        let run = again.iter().fold(run, |run, (ms, work)| {
+            saw(run, *ms, "client", "t1", &format!("tool: call-1 {work}"))
+        });
+        let what = Became::Over(CallEnd::Failed(why.to_owned()));
+        let saw = Data::of(OfCall { by: By::Agent, call: "call-1".to_owned(), what });
+        let event = EventKind::Observed { stream: "t1".into(), saw };
+        violations(&run.entry(5_000, Some("server"), event), ends_are_true).len()
+    };
+    let stopped = "the client had already stopped this call";
+    let again = [(3_000, "begins"), (4_000, "is stopped")];
+    assert_eq!(found(Some(2_500), &again, stopped), 0);
+    assert_eq!(found(Some(2_500), &again, "its tool failed"), 1, "for another cause");
+    assert_eq!(found(None, &again, stopped), 1, "the same window has the result");
+    assert_eq!(found(Some(3_500), &again, stopped), 1, "the tool began before the reload");
+    assert_eq!(found(Some(2_500), &again[..1], stopped), 1, "nothing was stopped");
+    let ended = [(3_000, "begins"), (4_000, "ends")];
+    assert_eq!(found(Some(2_500), &ended, stopped), 1, "the newer window has a result");
+    let both = [(3_000, "begins"), (3_500, "ends"), (4_000, "begins"), (4_500, "is stopped")];
+    assert_eq!(found(Some(2_500), &both, stopped), 1, "the newer window had a result");
 }

@@ -2,7 +2,8 @@
 
 use super::super::presence::{gone_is_failed, no_live_client_failed, returning_keeps};
 use super::*;
-use crate::schedule::LimitValue;
+use crate::history::{Nature, Scope};
+use crate::schedule::{Conn, Fault, LimitValue, faults};
 use crate::subjects::toolcall::answers::ToolcallFailure;
 use reknit_toolcall::client::Failure;
 
@@ -459,6 +460,86 @@ fn a_late_leave_may_end_the_calls_of_a_reloaded_window_before_it_joins() {
         violations(&run, no_live_client_failed).len()
     };
     assert_eq!((found(8_000), found(8_000 + MOMENT)), (0, 1));
+}
+
+/// A run in which the user leaves at 4.000 s, and the reloaded window has its states at 8.000 s. The
+/// "leave" may arrive until 9.000 s. Its connections are the first and, since 5.100 s, the second one.
+fn left_before_the_reload(change: impl Fn(ScriptedRun) -> ScriptedRun) -> usize {
+    let run = history().conn_closed(1, 10, 9_000, Some(5_000)).received(9_000);
+    let run = looks(accepted(run, 20, "1"), 30, "client");
+    let run = run.asked_as(2, 4_000, Class::Durable, "leave", "{}");
+    let run = run.asked_as(3, 5_000, Class::Durable, "reload", r#"{"keeps-id":true}"#);
+    let run = saw(run, 5_000, "client", "c1", "unsubscribed");
+    let run = saw(run, 5_000, "client", "s1", "unsubscribed");
+    let run = run.answered(2, 5_000, Answer::GivenUp).conn(2, 5_100, None);
+    let run = calls(accepted(run, 5_200, "2"), 7_000, "call-1", "client");
+    let run = failed(looks(change(run), 8_000, "client"), 8_900, "client");
+    violations(&run, no_live_client_failed).len()
+}
+
+#[test]
+fn the_join_of_a_reloaded_window_may_be_late() {
+    let stalls = |n, from, to| {
+        left_before_the_reload(|run| {
+            let (conn, toward) = (Conn::number("client", n), "server".into());
+            let what = Fault::Stall(faults::Stall { conn, toward, lasts: None });
+            run.fault_in(from, Some(to), Nature::Kills, what, Scope::default())
+        })
+    };
+    assert_eq!(left_before_the_reload(|run| run), 1);
+    assert_eq!(stalls(2, 8_000, 9_500), 0);
+    assert_eq!(stalls(1, 8_000, 9_500), 1, "the leave is late, and not the join");
+    assert_eq!(stalls(2, 8_500, 9_500), 1, "the join has arrived");
+    assert_eq!(stalls(2, 7_000, 7_600), 0, "it may wait for what the fault lost");
+    assert_eq!(stalls(2, 7_000, 7_400), 1, "all has been sent again");
+}
+
+#[test]
+fn a_reloaded_window_may_not_join_at_all() {
+    let asks = |ms, verb: &str, fields: &str| {
+        left_before_the_reload(|run| run.asked_as(4, ms, Class::Durable, verb, fields))
+    };
+    let session = r#"{"channel":"s1"}"#;
+    assert_eq!(asks(7_000, "unwatch", session), 0);
+    assert_eq!(asks(7_000, "unwatch", r#"{"channel":"c2"}"#), 1);
+    assert_eq!(asks(8_100, "unwatch", session), 1, "it has joined");
+    assert_eq!(asks(4_500, "unwatch", session), 1, "it was the window before the reload");
+    let again = left_before_the_reload(|run| {
+        let run = run.asked_as(4, 7_000, Class::Durable, "unwatch", session);
+        run.asked_as(5, 7_500, Class::InFlight, "watch", r#"{"chat":"s1"}"#)
+    });
+    assert_eq!(again, 1, "it takes part again");
+    let renames = |times: u64, limit: &'static str, most: u64| {
+        left_before_the_reload(|mut run| {
+            run.plan.limits.set(limit, LimitValue::Count(most));
+            let rename =
+                |run: ScriptedRun, n| run.asked_as(n, 7_900, Class::Durable, "rename", "{}");
+            (4..4 + times).fold(run, rename)
+        })
+    };
+    assert_eq!([renames(2, "client.unconfirmed", 2), renames(1, "client.unconfirmed", 2)], [0, 1]);
+    assert_eq!([renames(2, "client.held", 3), renames(1, "client.held", 3)], [0, 1]);
+}
+
+/// The host then fails the call at once, although its tool works on.
+#[test]
+fn a_reported_result_that_does_not_fit_ends_its_call() {
+    let found = |reported: bool, kilobytes: u64, why: &str| {
+        let mut run = calls(here_until(None), 1_000, "call-1", "client");
+        run.plan.limits.set("host.channel-bytes", LimitValue::Bytes(kilobytes << 10));
+        if reported {
+            run = run.asked_as(2, 4_000, Class::Durable, "report-result", r#"{"chat":"c1"}"#);
+        }
+        let what = Became::Over(CallEnd::Failed(why.to_owned()));
+        let saw = Data::of(OfCall { by: By::Agent, call: "call-1".to_owned(), what });
+        let event = EventKind::Observed { stream: "t1".into(), saw };
+        violations(&run.entry(4_100, Some("server"), event), no_live_client_failed).len()
+    };
+    let long = "the result is too long";
+    assert_eq!(found(true, 64, long), 0);
+    assert_eq!(found(false, 64, long), 1, "no user reported a result");
+    assert_eq!(found(true, 1 << 20, long), 1, "the chat has room");
+    assert_eq!(found(true, 64, "gone"), 1, "for another cause");
 }
 
 /// A call may begin between the answer that reports its chat as missing and the unsubscription that

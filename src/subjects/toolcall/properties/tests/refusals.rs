@@ -245,6 +245,33 @@ fn the_only_reply_to_a_waiting_call_counts() {
     assert!(violations(&waits().ended("t1", 1_900, "over")).is_empty());
 }
 
+/// The window shows the first reply of its user before the host confirms it.
+#[test]
+fn a_second_reply_of_a_user_may_be_refused() {
+    let user = |run: ScriptedRun, ms, what| {
+        let saw = Data::of(OfCall { by: By::User, call: "call-1".to_owned(), what });
+        run.entry(ms, Some("client"), EventKind::Observed { stream: "t1".into(), saw })
+    };
+    let found = |earlier: Option<u64>, reload: Option<u64>, why: &str| {
+        let run = calls(here_until(None), 1_000, "call-1", "client");
+        let run = saw(run, 1_100, "server", "t1", "agent: call-1 is ready");
+        let run = earlier.into_iter().fold(run, |run, ms| user(run, ms, Became::Decides(true)));
+        let reloads = r#"{"keeps-id":true}"#;
+        let run = reload
+            .into_iter()
+            .fold(run, |run, ms| run.asked_as(2, ms, Class::Durable, "reload", reloads));
+        let run = user(run, 2_000, Became::Decides(true));
+        violations(&user(run, 2_000, Became::Replies(Err(why.to_owned())))).len()
+    };
+    let why = "the call does not wait for a confirmation";
+    assert_eq!(found(Some(1_600), None, why), 0);
+    assert_eq!(found(None, None, why), 1, "its user decided once");
+    assert_eq!(found(Some(2_100), None, why), 1, "its user decided again later");
+    assert_eq!(found(Some(1_600), Some(1_700), why), 1, "the earlier window showed that");
+    assert_eq!(found(Some(1_600), Some(2_100), why), 0);
+    assert_eq!(found(Some(1_600), None, "no"), 1, "for another reason");
+}
+
 #[test]
 fn a_channel_that_exists_is_not_missing() {
     let removed = || saw(here_until(None), 5_000, "client", "c1", "removed");

@@ -144,6 +144,54 @@ fn a_late_unsubscription_may_end_a_newer_state() {
     assert_eq!(found(6_000, "s2"), 1, "of another channel");
 }
 
+/// A user that stops watching the session stops watching all chats.
+#[test]
+fn a_late_unsubscription_from_the_session_may_end_a_newer_chat() {
+    let found = |unwatched: &str, left: u64| {
+        let run = history().conn_closed(1, 10, 7_000, Some(5_000)).received(6_000);
+        let run = looks(accepted(run, 20, "1"), 30, "client");
+        let asked = format!(r#"{{"channel":"{unwatched}"}}"#);
+        let run = run.asked_as(2, 4_000, Class::Durable, "unwatch", &asked);
+        let run = saw(run, left, "client", "c1", "unsubscribed");
+        let run = accepted(run.conn(2, 5_100, Some(6_500)), 5_200, "2");
+        let connected = "toolcall.client.connected";
+        let run = milestone(run, 5_250, "client", connected, &[("generation", "2")]);
+        let run = saw(run, 5_300, "client", "c1", "state received");
+        let fields = [("conn", "3"), ("client", "client")];
+        let run = run.conn(3, 6_600, None);
+        let run = milestone(run, 6_700, "server", "toolcall.host.arriving", &fields);
+        let back = milestone(run, 6_800, "server", "toolcall.host.reseated", &fields);
+        violations(&back, replay_is_used).len()
+    };
+    assert_eq!(found("s1", 4_000), 0);
+    assert_eq!(found("s1", 3_900), 1, "its user did not watch the chat any more");
+    assert_eq!(found("s2", 4_000), 1, "another session");
+}
+
+/// A client sends what its user asked for during a handshake over that connection, after the answer.
+#[test]
+fn an_unsubscription_during_a_handshake_may_be_late() {
+    let found = |asked: u64, is_newer: bool| {
+        let run = looks(accepted(history().conn(1, 10, Some(3_000)), 20, "1"), 30, "client");
+        let run = run.conn_closed(2, 4_000, 7_000, Some(5_000)).received(6_000);
+        let own = r#"{"channel":"c1"}"#;
+        let run = run.asked_as(2, asked, Class::Durable, "unwatch", own);
+        let run = accepted(run, 4_200, "2").conn(3, 5_100, Some(6_500));
+        let run = if is_newer { accepted(run, 5_200, "3") } else { run };
+        let connected = "toolcall.client.connected";
+        let run = milestone(run, 5_250, "client", connected, &[("generation", "3")]);
+        let run = saw(run, 5_300, "client", "c1", "state received");
+        let fields = [("conn", "4"), ("client", "client")];
+        let run = run.conn(4, 6_600, None);
+        let run = milestone(run, 6_700, "server", "toolcall.host.arriving", &fields);
+        let back = milestone(run, 6_800, "server", "toolcall.host.reseated", &fields);
+        violations(&back, replay_is_used).len()
+    };
+    assert_eq!(found(4_100, true), 0);
+    assert_eq!(found(3_999, true), 1, "the next handshake does not name the chat");
+    assert_eq!(found(4_100, false), 1, "the host knows no newer connection");
+}
+
 #[test]
 fn a_client_that_missed_more_than_one_answer_holds_gets_snapshots() {
     let since = |heard: u64, bytes: usize| {
