@@ -12,7 +12,7 @@ use crate::property::violation::{fields, kinds};
 use crate::property::{About, CheckContext, Violation};
 use crate::schedule::MilestoneValue;
 use crate::subjects::exec::answers::ExecFailure;
-use crate::subjects::exec::limits::{LIMITS, client_limits};
+use crate::subjects::exec::limits::client_limits;
 use crate::subjects::judging::{host, judged};
 use reknit_exec::client::Failure;
 use reknit_exec::limits::ClientLimits;
@@ -240,6 +240,10 @@ pub(super) fn processes_fail_truly(cx: &CheckContext<'_>) -> Vec<Violation> {
 /// page, the client requests what follows, also when a catch-up in pages outlasts the installation.
 /// The exit has no number in a page, so the output behind it is held back until then.
 ///
+/// If the client installs a connection before the catch-up is complete, its reads are still in flight. An
+/// answer does not say which read it belongs to, so this property does not judge that connection.
+/// `bounded_ending` and `gap_free` do.
+///
 /// A client whose log for a slow user was full has dropped events. It requests them when the log has
 /// room, perhaps before it holds later ones back. `bounded_ending` and `gap_free` judge that client.
 pub(super) fn gaps_are_requested(cx: &CheckContext<'_>) -> Vec<Violation> {
@@ -249,6 +253,7 @@ pub(super) fn gaps_are_requested(cx: &CheckContext<'_>) -> Vec<Violation> {
     let mut requested: BTreeSet<&str> = BTreeSet::new();
     let mut open: BTreeMap<&str, Time> = BTreeMap::new();
     let mut full: BTreeSet<&str> = BTreeSet::new();
+    let mut catch_ups = CatchUps::new(limits(cx).initialize_timeout);
     let mut dropped = Dropped::default();
     let mut starts: BTreeMap<Call, Time> = BTreeMap::new();
     let mut found = Vec::new();
@@ -273,6 +278,7 @@ pub(super) fn gaps_are_requested(cx: &CheckContext<'_>) -> Vec<Violation> {
         if dropped.is_last_end(event) {
             open.remove(host);
         }
+        catch_ups.pass(event);
         match &event.what {
             EventKind::Milestone { name: "exec.client.connected", .. } => {
                 connected.insert(host);
@@ -321,6 +327,7 @@ pub(super) fn gaps_are_requested(cx: &CheckContext<'_>) -> Vec<Violation> {
             EventKind::Gauge { name: "held-back-events", .. }
                 if connected.contains(host)
                     && !full.contains(host)
+                    && !catch_ups.outlasted.contains(host)
                     && !requested.contains(host)
                     && repaired.get(host) != Some(&event.at) =>
             {
@@ -333,6 +340,39 @@ pub(super) fn gaps_are_requested(cx: &CheckContext<'_>) -> Vec<Violation> {
         .filter(|(_, since)| late(*since, cx.plan.horizon.into()))
         .for_each(|(host, since)| report(host, since));
     found
+}
+
+/// The newest catch-up of each host. A client waits so long for all answers, and installs the connection
+/// then if it has one.
+struct CatchUps<'a> {
+    waits: Duration,
+    begun: BTreeMap<&'a str, Time>,
+    /// The hosts whose catch-up may have outlasted the installation.
+    outlasted: BTreeSet<&'a str>,
+}
+
+impl<'a> CatchUps<'a> {
+    fn new(waits: Duration) -> Self {
+        Self { waits, begun: BTreeMap::new(), outlasted: BTreeSet::new() }
+    }
+
+    fn pass(&mut self, event: &'a Event) {
+        let host = host(event);
+        match &event.what {
+            EventKind::Milestone { name: "exec.client.initialized", .. } => {
+                self.begun.insert(host, event.at);
+                self.outlasted.remove(host);
+            }
+            EventKind::Milestone { name: "exec.client.caught-up", .. } => {
+                let begun = self.begun.remove(host);
+                if begun.is_some_and(|begun| event.at.since(begun) >= self.waits) {
+                    self.outlasted.insert(host);
+                }
+            }
+            EventKind::Died { .. } => drop(self.begun.remove(host)),
+            _ => {}
+        }
+    }
 }
 
 /// Processes whose handles were dropped while calls on them were in progress. The client follows
@@ -415,5 +455,5 @@ pub(super) fn write_ids_are_own(cx: &CheckContext<'_>) -> Vec<Violation> {
 }
 
 fn limits(cx: &CheckContext<'_>) -> ClientLimits {
-    client_limits(&cx.plan.limits.over(LIMITS))
+    client_limits(cx.limits)
 }

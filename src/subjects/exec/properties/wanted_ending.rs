@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use super::served::{UserOperation, at_once};
 use super::targets::Targets;
-use crate::history::{Answer, Call, Connection, Ending, Event, EventKind, ProcessOutcome, Time};
+use crate::history::{
+    Answer, Call, ConnIndex, Connection, Ending, Event, EventKind, ProcessOutcome, Time,
+};
 use crate::property::path::through;
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation};
 use crate::schedule::{Fault, Host};
 use crate::subjects::exec::answers::ExecFailure;
 use crate::subjects::exec::background;
-use crate::subjects::exec::limits::{LIMITS, client_limits, server_limits};
+use crate::subjects::exec::limits::{client_limits, server_limits};
 use crate::subjects::exec::network_fault::{AROUND, NetworkFault};
 use crate::subjects::judging::judged;
 use crate::world::process::TABLE;
@@ -40,18 +42,29 @@ const USES: [&str; 8] = [
 /// How long the server may wait for its peer after it has closed a connection.
 const CLOSING: Duration = Duration::from_secs(1);
 
-/// Whether the server had an installed connection of a client at any time after `from` and before
-/// `to`. The server detaches the session when it begins to close the connection, unless the client
-/// closed it first.
-fn was_connected(cx: &CheckContext<'_>, client: &str, from: Time, to: Time) -> bool {
-    let installed = cx.history.conns.iter().filter(|conn| conn.generation.is_some());
-    let mut own = installed.filter(|conn| conn.client.as_str() == client);
-    let detached = |conn: &Connection| {
-        let over = conn.over.1?;
-        let is_closed = |gone| gone <= over && gone >= over.before(CLOSING);
-        Some(if conn.over.0.is_some_and(is_closed) { over } else { over.before(CLOSING) })
-    };
-    own.any(|conn| conn.opened < to && detached(conn).is_none_or(|over| over > from))
+/// When the server detached each connection of a session, as its milestones say.
+type Detachments = BTreeMap<ConnIndex, Time>;
+
+fn detachments(cx: &CheckContext<'_>) -> Detachments {
+    let detached = cx.history.events.iter().filter_map(|event| match &event.what {
+        EventKind::Milestone { name: "exec.server.detached", fields } => {
+            Some((ConnIndex::from_fields(fields)?, event.at))
+        }
+        _ => None,
+    });
+    detached.collect()
+}
+
+/// Returns when the server detached the session of a connection, or `None` if the connection was never
+/// over. The server detaches when it begins to close the connection, unless the client closed it first.
+/// If the client's end is over during the goodbye of the server, only the milestone says which end
+/// closed first. The network record bounds what the milestone can say.
+fn detached(conn: &Connection, told: Option<Time>) -> Option<Time> {
+    let over = conn.over.1?;
+    let goodbye = over.before(CLOSING);
+    let is_closed = |gone| gone <= over && gone >= goodbye;
+    let latest = if conn.over.0.is_some_and(is_closed) { over } else { goodbye };
+    Some(told.map_or(latest, |told| told.clamp(goodbye, latest)))
 }
 
 /// The facts of a run up to an event.
@@ -74,6 +87,8 @@ struct Known<'a> {
     /// The lines and bytes that each process printed.
     printed: BTreeMap<&'a str, (u64, u64)>,
     network_fault: NetworkFault,
+    /// Those of the whole run: a connection may outlive the event.
+    detachments: Detachments,
     call_wait: Duration,
     /// How long the server keeps a session without a connection.
     detached_lifetime: Duration,
@@ -83,12 +98,13 @@ struct Known<'a> {
 
 impl<'a> Known<'a> {
     fn new(cx: &CheckContext<'a>) -> Self {
-        let limits = cx.plan.limits.over(LIMITS);
-        let server = server_limits(&limits);
+        let limits = cx.limits;
+        let server = server_limits(limits);
         Self {
-            call_wait: client_limits(&limits).call_wait,
+            call_wait: client_limits(limits).call_wait,
             detached_lifetime: server.detached_lifetime,
             closed_retention: server.closed_retention,
+            detachments: detachments(cx),
             ..Self::default()
         }
     }
@@ -219,7 +235,7 @@ impl<'a> KilledProcess<'_, 'a> {
     /// connection that the client installs later, or still has, proves that it is not.
     fn kept_until(&self) -> Option<Time> {
         let horizon = Time::from(self.cx.plan.horizon);
-        let lives = was_connected(self.cx, self.start.host, self.at, horizon);
+        let lives = self.was_connected(self.at, horizon);
         let ended = self.known.ended.get(self.record).filter(|_| lives)?;
         Some(*ended + self.known.closed_retention)
     }
@@ -269,7 +285,20 @@ impl<'a> KilledProcess<'_, 'a> {
     /// The processes end with their session.
     fn is_expired(&self) -> bool {
         let since = self.at.before(self.known.detached_lifetime);
-        !was_connected(self.cx, self.start.host, since, self.at)
+        !self.was_connected(since, self.at)
+    }
+
+    /// Whether the server had an installed connection of the client at any time after `from` and before
+    /// `to`.
+    fn was_connected(&self, from: Time, to: Time) -> bool {
+        let conns = (0..).map(ConnIndex).zip(&self.cx.history.conns);
+        let mut own = conns.filter(|(_, conn)| {
+            conn.generation.is_some() && conn.client.as_str() == self.start.host
+        });
+        own.any(|(index, conn)| {
+            let told = self.known.detachments.get(&index).copied();
+            conn.opened < to && detached(conn, told).is_none_or(|over| over > from)
+        })
     }
 
     /// The client ends a process that failed. A user that pauses reads of the failure later, perhaps

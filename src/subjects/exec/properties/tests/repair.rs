@@ -123,6 +123,28 @@ fn a_connected_client_asks_for_missing_events() {
     assert!(violations(&catching_up, gaps_are_requested).is_empty(), "a catch-up asks by itself");
 }
 
+/// Events are held back over a connection whose catch-up took so long. A client waits 10 s for all answers.
+fn held_after_a_catch_up(scripted: ScriptedRun, began: u64, takes: u64) -> ScriptedRun {
+    let begun = milestone(scripted, began, "exec.client.initialized", &[]);
+    let caught_up = milestone(begun, began + takes, "exec.client.caught-up", &[]);
+    let installed = milestone(caught_up, began + takes, "exec.client.connected", &[]);
+    let answered = milestone(installed, began + takes + 50, "exec.client.received", &[]);
+    answered.gauge("client", began + takes + 100, "held-back-events", 1)
+}
+
+#[test]
+fn reads_of_a_catch_up_that_outlasts_the_installation_are_still_in_flight() {
+    let found = |scripted: &ScriptedRun| violations(scripted, gaps_are_requested).len();
+    let outlasted = held_after_a_catch_up(history(), 100, 10_000);
+    assert_eq!(found(&outlasted), 0);
+    assert_eq!(found(&held_after_a_catch_up(history(), 100, 9_999)), 1, "all had answered");
+    let lost = milestone(outlasted.clone(), 11_000, "exec.client.lost", &[]);
+    assert_eq!(found(&held_after_a_catch_up(lost, 12_000, 100)), 1, "the next one was complete");
+    let other = held_after_a_catch_up(outlasted.by("client2"), 12_000, 100);
+    let gauge = other.gauge("client2", 12_300, "held-back-events", 1);
+    assert_eq!(found(&gauge), 1, "another client");
+}
+
 #[test]
 fn no_two_clients_use_the_same_id_for_a_write() {
     let writes = |scripted: ScriptedRun, ms, id| {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::super::wanted_ending::ends_as_it_wants;
-use super::{nothing, read, start, started, violations};
+use super::{milestone, nothing, read, start, started, violations};
 use crate::history::{Answer, Call, Class, Data, EventKind, ProcessOutcome};
 use crate::property::scripted::{ScriptedRun, history};
 use crate::schedule::LimitValue;
@@ -191,6 +191,29 @@ fn a_process_ends_with_its_session() {
     };
     assert!(violations(&killed(20_000), ends_as_it_wants).is_empty());
     assert_eq!(violations(&killed(20_001), ends_as_it_wants).len(), 1);
+}
+
+/// The client's end is over during the goodbye of the server, which had detached the session before.
+fn cut_during_the_goodbye(conn: &str, detached: u64, killed: u64) -> ScriptedRun {
+    let run = started().conn(1, 0, Some(20_000));
+    let run = milestone(run, detached, "exec.server.detached", &[("conn", conn)]);
+    run.ended("p1", killed, ProcessOutcome::Signal(9))
+}
+
+#[test]
+fn a_session_is_over_sooner_if_the_server_said_goodbye_first() {
+    let found = |run: &ScriptedRun| violations(run, ends_as_it_wants).len();
+    // The server keeps a session for 80 s.
+    assert_eq!(found(&cut_during_the_goodbye("1", 19_000, 99_000)), 0);
+    assert_eq!(found(&cut_during_the_goodbye("1", 19_001, 99_000)), 1);
+    assert_eq!(found(&cut_during_the_goodbye("2", 19_000, 99_000)), 1, "another connection");
+}
+
+#[test]
+fn a_milestone_moves_the_end_of_a_session_no_further_than_a_goodbye() {
+    let found = |run: &ScriptedRun| violations(run, ends_as_it_wants).len();
+    assert_eq!(found(&cut_during_the_goodbye("1", 5_000, 98_999)), 1, "it came too early");
+    assert_eq!(found(&cut_during_the_goodbye("1", 30_000, 100_000)), 0, "it came too late");
 }
 
 #[test]
