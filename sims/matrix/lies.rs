@@ -32,7 +32,7 @@ const MISTAKE: &str = "A limit: `server_keeps_the_protocol` knows this mistake o
 
 /// The reason for the streams of a server, and their takeovers.
 #[rustfmt::skip]
-const TAKEOVER: &str = "A limit: `takeover_is_due` and `stale_close_is_inert` know the streams and their takeovers only from the notes, so a lie hides a takeover that is too early. The output of each user is still judged. No property reads the generation.";
+const TAKEOVER: &str = "A limit: `takeover_is_due` and `stale_close_is_inert` know the streams and their takeovers only from the notes, so a lie hides a takeover that is too early. In `justified_failure`, a false note excuses a failure only while the network record shows its connection. The output of each user is still judged. No property reads the generation.";
 
 /// The reason for streams that the server closes with a note.
 #[rustfmt::skip]
@@ -89,7 +89,7 @@ const EXEC: &[Unreported] = &[
     ("exec.client.log-full", "silent, invented, wrong process", HELD_BACK),
     ("exec.client.renounced", "silent, wrong generation", "A limit: `renounced_is_over` judges only connections with the note. The outcome of each call is still judged. No property reads the generation."),
     ("exec.client.body-early", "silent, invented", "A limit: `response_before_body` knows the early piece only from this note. With a puppet, as in these runs, it judges nothing. `http_fails_truly` still sees a body that fails because of a missing piece."),
-    ("exec.server.detached", "invented", "A limit: a false note excuses in `attached_are_answered` a connection without an answer. `client_recovers` still sees a client without a connection. In `no_stealing` the network record must show the end, too, and `sessions_are_shared` is stricter with the note."),
+    ("exec.server.detached", "invented", "A limit: a false note excuses in `attached_are_answered` a connection without an answer. `client_recovers` still sees a client without a connection. In `no_stealing` and `ends_as_it_wants` the network record must show the end, too, and `sessions_are_shared` is stricter with the note."),
     ("exec.server.expired", "invented", "A limit: each false note allows a host one session more in `sessions_are_shared`. `counts_are_true` still compares the number of sessions with the connections."),
     ("exec.server.refused-still-attached", "silent, wrong conn", "A limit: without the note of its connection, `closed_are_kept` does not see that the server forgot a process soon after it had refused the client. It still judges how long the client was attached."),
     ("exec.server.silent", "silent, wrong conn", "A limit: `kept_while_healthy` judges the server only by this note. `justified_failure` still judges the calls and streams that fail. The connection in the note only counts a case."),

@@ -52,14 +52,15 @@ pub struct Guarantees {
     /// The longest time that a user waits for a stream while another reader has it. Default: zero,
     /// readers do not exclude each other.
     ///
-    /// Read by `bounded_delivery` and `justified_failure`.
+    /// Read by `bounded_delivery`, `isolation` and `justified_failure`.
     pub takeover: Duration,
     /// The stream that an operation reads, if another reader can keep its host from it. The arguments are
     /// the host, its earlier operations, and the operation. Default: none.
     ///
     /// Read by `justified_failure`.
     pub reads: fn(&str, &[&Operation], &Operation) -> Option<Stream>,
-    /// The hosts that read a stream which their users have given up, or never opened. Default: none.
+    /// The hosts that read a stream which their users have given up, or never opened, and those of which the
+    /// server believes so. Default: none.
     ///
     /// Read by `justified_failure`.
     pub also_reads: fn(&CheckContext<'_>, &Stream) -> Vec<ReadingHost>,
@@ -350,8 +351,10 @@ pub struct ReadingHost {
     pub host: String,
     /// When it began to read.
     pub from: Time,
-    /// When it stopped, or may have stopped.
+    /// When it stopped, or may have stopped. The death of its host counts only if it stops then.
     pub to: Time,
+    /// Whether it follows the stream. Followers of one host do not keep each other from it.
+    pub is_follower: bool,
 }
 
 /// The number of requests that one client has in flight at most.

@@ -125,11 +125,12 @@ fn gap_of_other_stream<'f>(
 }
 
 /// Returns the latest ending of something that was due on a calm path, where nothing has to be
-/// detected or recovered.
+/// detected or recovered. Another reader may keep its user from the stream.
 fn calm_bound(facts: &Facts<'_>, path: usize, due: Time) -> Time {
     let guarantees = facts.guarantees();
     due + guarantees.attempt
         + facts.path(path).recovery_window(guarantees, Time::ZERO, NEVER)
+        + guarantees.takeover
         + Duration::from_secs(1)
 }
 
@@ -179,6 +180,8 @@ fn is_late(facts: &Facts<'_>, bound: Time, ending: Option<(usize, Time)>) -> boo
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::super::scripted::{ScriptedRun, history};
     use crate::history::Class;
     use crate::schedule::{Operation, Plan};
@@ -206,6 +209,16 @@ mod tests {
             ]
         );
         assert_eq!(calm().end(600_000).violations("isolation").len(), 1);
+    }
+
+    #[test]
+    fn a_calm_stream_may_wait_for_another_reader() {
+        let ends = |ms| {
+            let run = calm().completed("s1", ms, "total 1");
+            let run = run.guarantees(|guarantees| guarantees.takeover = Duration::from_secs(3));
+            run.violations("isolation").len()
+        };
+        assert_eq!([ends(13_000 + CALM), ends(13_001 + CALM)], [0, 1]);
     }
 
     /// As [`calm`], with a user who pauses for 10 s after each item.

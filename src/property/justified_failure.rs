@@ -9,8 +9,8 @@
 //!   If the longest such interval is between `A` and 2 `A`, either outcome is correct: the failure
 //!   is [`inconclusive`]. If readers [exclude each other](super::Guarantees::takeover), its user may
 //!   have to wait for that long after the opening or its last item, the last sign of life of its path,
-//!   or the start of a fault: the time of it in which a user of another host reads the stream is not
-//!   fault-free.
+//!   or the start of a fault: the time of it in which a user of another host, or another connection,
+//!   reads the stream is not fault-free.
 //! - (b) Beyond the data that its user had, more was produced than is retained, and either its path
 //!   had a fault, or that much data had been produced before the opening, or its user is slow (it
 //!   reads with pauses, or late) and the protocol does not [slow the producer down for
@@ -283,7 +283,8 @@ impl FailureSite<'_> {
             .unwrap_or(Justification::Unjustified)
     }
 
-    /// Returns the intervals in which users of other hosts keep its user from reading the stream.
+    /// Returns the intervals in which users of other hosts, or readers of its own host that do not follow the
+    /// stream, keep its user from reading it.
     fn other_readers(
         &self,
         facts: &Facts<'_>,
@@ -316,11 +317,8 @@ impl FailureSite<'_> {
             Some((opened, ended.unwrap_or(NEVER)))
         });
         let more = streams.iter().flat_map(|stream| (guarantees.also_reads)(&facts.cx, stream));
-        let more = more.filter(|other| other.host != host).map(|other| {
-            let downs = facts.downs.iter().filter(|down| down.host == other.host);
-            let downs = downs.map(|down| down.from).filter(|died| *died >= other.from);
-            (other.from, downs.fold(other.to, Time::min))
-        });
+        let more = more.filter(|other| other.host != host || !other.is_follower);
+        let more = more.map(|other| (other.from, other.to));
         let waited = held.chain(more).flat_map(|(opened, ended)| {
             waits.iter().map(move |(from, to)| (opened.max(*from), ended.min(*to)))
         });

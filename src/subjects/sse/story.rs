@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::limits::{self, LIMITS};
+use super::limits;
 use super::names::{Named, PARTS, SERVER, id_of};
 use super::notes::{SeenRefusal, ServerCounted, SseNote};
 use super::operations::{CommandName, SseOperation};
@@ -184,12 +184,12 @@ fn piece_bytes(cx: &CheckContext<'_>, line_bytes: usize) -> usize {
 
 impl<'a> Story<'a> {
     pub fn of(cx: &'a CheckContext<'a>) -> Self {
-        let set = cx.plan.limits.over(LIMITS);
+        let set = cx.limits;
         let mut story = Self {
             cx,
-            client: limits::client(&set),
-            server: limits::server(&set),
-            piece_bytes: piece_bytes(cx, limits::server(&set).line_bytes),
+            client: limits::client(set),
+            server: limits::server(set),
+            piece_bytes: piece_bytes(cx, limits::server(set).line_bytes),
             processes: BTreeMap::new(),
             questions: Vec::new(),
             sessions: BTreeMap::new(),
@@ -231,6 +231,12 @@ impl<'a> Story<'a> {
         self.questions
             .iter()
             .filter(move |question| question.starts_a_command() && question.record == record)
+    }
+
+    /// Whether a command ever ran. A user that dies as it asks for a run forgets it: with its name, it means
+    /// the run before.
+    pub fn was_launched(&self, record: &str) -> bool {
+        self.processes.get(record).is_some_and(|process| !process.launched.is_empty())
     }
 
     /// Returns the setup of a command's process.

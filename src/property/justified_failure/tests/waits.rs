@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::history::{Stream, Time};
-use crate::property::{InFlightLimit, ReadingHost};
+use crate::property::{CheckContext, InFlightLimit, ReadingHost};
 use crate::schedule::{Operation, Plan};
 
 #[test]
@@ -121,25 +121,6 @@ fn another_reader_leaves_less_time_where_readers_exclude_each_other() {
     };
     judged(&other(|_, _, _| Some("s1".into())), Is::Justified);
     judged(&other(|_, _, _| None), Is::Unjustified);
-    // The other user gave the stream up, but its client reads on, until its host dies.
-    let on = |reads_on, died| {
-        let run = history().guarantees(|guarantees| {
-            guarantees.takeover = Duration::from_secs(30);
-            if reads_on {
-                guarantees.also_reads = |_, stream| {
-                    assert_eq!(stream.to_string(), "s1");
-                    let (from, to) = (Time::ZERO, Time::from(Duration::from_secs(20)));
-                    vec![ReadingHost { host: "client2".to_owned(), from, to }]
-                };
-            }
-        });
-        let run = run.by("client2").opened("s1", 2, 0).gave_up(2, Some("s1"), 100);
-        let run = run.died("client2", died);
-        fails(run.by("client").opened("s1", 1, 5_000).kills(21_000, 31_000), 31_000)
-    };
-    judged(&on(true, 20_000), Is::Justified);
-    judged(&on(true, 10_000), Is::Unjustified);
-    judged(&on(false, 20_000), Is::Unjustified);
     // A call that opened nothing reads the stream that its operation names.
     let call = |stream: fn(&str, &[&Operation], &Operation) -> Option<Stream>| {
         let run = run(Duration::from_secs(30)).guarantees(|guarantees| guarantees.reads = stream);
@@ -152,6 +133,30 @@ fn another_reader_leaves_less_time_where_readers_exclude_each_other() {
     let calm = history().guarantees(|guarantees| guarantees.takeover = Duration::from_secs(30));
     let calm = calm.by("client2").opened("s1", 2, 0).by("client").opened("s1", 1, 5_000);
     judged(&fails(calm, 31_000), Is::Unjustified);
+}
+
+/// A host reads from the beginning of the run.
+fn reading(host: &str, is_follower: bool, until: u64) -> Vec<ReadingHost> {
+    let (host, to) = (host.to_owned(), Time::from(Duration::from_secs(until)));
+    vec![ReadingHost { host, from: Time::ZERO, to, is_follower }]
+}
+
+#[test]
+fn a_reader_without_an_open_stream_leaves_less_time() {
+    // The other user gave the stream up.
+    let on = |reads_on: fn(&CheckContext<'_>, &Stream) -> Vec<ReadingHost>| {
+        let run = history().guarantees(|guarantees| {
+            (guarantees.takeover, guarantees.also_reads) = (Duration::from_secs(30), reads_on);
+        });
+        let run = run.by("client2").opened("s1", 2, 0).gave_up(2, Some("s1"), 100);
+        fails(run.by("client").opened("s1", 1, 5_000).kills(21_000, 31_000), 31_000)
+    };
+    judged(&on(|_, _| Vec::new()), Is::Unjustified);
+    judged(&on(|_, _| reading("client2", true, 20)), Is::Justified);
+    judged(&on(|_, _| reading("client2", true, 10)), Is::Unjustified);
+    // Its own follower does not keep it from the stream, but another reader of its host does.
+    judged(&on(|_, _| reading("client", true, 20)), Is::Unjustified);
+    judged(&on(|_, _| reading("client", false, 20)), Is::Justified);
 }
 
 #[test]

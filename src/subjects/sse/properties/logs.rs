@@ -31,7 +31,10 @@ pub(super) fn logs_are_true(story: &Story<'_>) -> Vec<Violation> {
         let logs = answer.done::<SeenLogs>()?;
         let violation =
             |kind, data| Some(Violation::new("logs_are_true", question.call, at, kind, data));
-        let mut starts = story.questions.iter().filter(|other| other.is_run());
+        let mut starts = story
+            .questions
+            .iter()
+            .filter(|other| other.is_run() && story.was_launched(&other.record));
         let started = starts.find(|other| other.record == question.record);
         if matches!(
             started.map(|started| &started.operation),

@@ -144,7 +144,7 @@ fn untrue(story: &Story<'_>, question: &Question<'_>) -> Option<Violation> {
             let is_refused = refusal.is_some_and(|seen| seen.code == "INVALID_REQUEST_BODY");
             let is_background = story.questions.iter().any(|other| {
                 let is_run = matches!(other.operation, SseOperation::Run { background: true, .. });
-                other.record == question.record && is_run
+                other.record == question.record && is_run && story.was_launched(&other.record)
             });
             if is_refused {
                 judges();

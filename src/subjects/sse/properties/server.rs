@@ -433,8 +433,10 @@ pub(super) fn ends_when_asked(story: &Story<'_>) -> Vec<Violation> {
             }
             (SseOperation::Session { time_limit, .. }, _) => {
                 // Its request came before its launch, and the connection of the request is the only reader that
-                // it can have: the command ends with it, also if that connection never had its stream.
-                let over = last_request_over(story, question.host, launched);
+                // it can have: the command ends with it, also if that connection never had its stream. A server
+                // that died before may have left the process alive.
+                let over = last_request_over(story, question.host, launched)
+                    .filter(|over| story.server_lived(launched, *over));
                 let lost = over.map(|over| (&LOST_STREAM, over.max(launched), grace));
                 let limited = time_limit.map(|limit| (&OVER_TIME, launched, limit.0));
                 // Each of the two ends it, so the one counts that is due first.

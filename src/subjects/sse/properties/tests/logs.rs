@@ -8,6 +8,9 @@ fn logs() -> SeenLogs {
     SeenLogs { output: "a\n".to_owned(), gaps: Vec::new(), next: 1, has_run: true, whole: true }
 }
 
+/// The fields of a question for the logs of `p1`.
+const LOGS: &str = r#"{"process":"p1","wait":"1s"}"#;
+
 /// A run in which `p1` runs in the background.
 fn background() -> ScriptedRun {
     history()
@@ -18,8 +21,7 @@ fn background() -> ScriptedRun {
 }
 
 fn seen(scripted: ScriptedRun, logs: SeenLogs) -> ScriptedRun {
-    let fields = r#"{"process":"p1","wait":"1s"}"#;
-    let asked = scripted.asked_as(2, 2_000, Class::InFlight, "logs", fields);
+    let asked = scripted.asked_as(2, 2_000, Class::InFlight, "logs", LOGS);
     asked.answered(2, 2_100, Answer::Done(logs.into()))
 }
 
@@ -36,6 +38,27 @@ fn the_logs_of_a_command_are_what_it_printed() {
     breaks(&read(background(), ""), logs_are_true, "end after 0 bytes");
     breaks(&read(exited(), "a\n"), logs_are_true, "in the foreground");
     holds(&read(background(), "a\n"), logs_are_true);
+}
+
+/// A user that crashes as it asks for a run asks for the logs of the run before.
+#[test]
+fn a_run_that_its_user_lost_has_no_logs() {
+    let lost = |started: ScriptedRun, fields: &str| {
+        started.asked_as(3, 1_800, Class::Durable, "run", fields).died("client", 1_800)
+    };
+    let foreground = || lost(background(), r#"{"process":"p1"}"#);
+    holds(&seen(foreground(), logs()), logs_are_true);
+    let launched = foreground().effect(3, 1_810, "p1.2");
+    breaks(&seen(launched, logs()), logs_are_true, "in the foreground");
+    let refused = |run: ScriptedRun| {
+        let refused = SeenRefusal { status: 400, code: "INVALID_REQUEST_BODY".to_owned() };
+        let asked = run.asked_as(2, 2_000, Class::InFlight, "logs", LOGS);
+        asked.answered(2, 2_100, Answer::Refused(refused.into()))
+    };
+    let background = || lost(exited(), r#"{"process":"p1","background":true}"#);
+    holds(&refused(background()), refusals::refusals_are_true);
+    let launched = background().effect(3, 1_810, "p1.2");
+    breaks(&refused(launched), refusals::refusals_are_true, "but it runs in the background");
 }
 
 #[test]

@@ -116,6 +116,9 @@ fn a_session_command_ends_with_the_connection_of_its_request() {
     breaks(&ended(3_001), judged, late);
     holds(&ended(3_000), judged);
     holds(&run().end(60_000), judged);
+    // A later server does not know the command.
+    holds(&loses(run().died("server", 1_500)).end(60_000), judged);
+    breaks(&loses(run().died("client2", 1_500)).end(60_000), judged, late);
     // A follower of its host has another connection.
     let beside = runs_in_session(connects().attempt(1, 90), 1, 100, RECORD);
     breaks(&loses(beside).end(60_000), judged, late);
