@@ -59,8 +59,8 @@ pub struct Guarantees {
     ///
     /// Read by `justified_failure`.
     pub reads: fn(&str, &[&Operation], &Operation) -> Option<Stream>,
-    /// The hosts that read a stream which their users have given up, or never opened, and those of which the
-    /// server believes so. Default: none.
+    /// The hosts that read a stream which their users have given up, or never opened, and the hosts whose
+    /// lost connections the server still has. Default: none.
     ///
     /// Read by `justified_failure`.
     pub also_reads: fn(&CheckContext<'_>, &Stream) -> Vec<ReadingHost>,
@@ -351,7 +351,7 @@ pub struct ReadingHost {
     pub host: String,
     /// When it began to read.
     pub from: Time,
-    /// When it stopped, or may have stopped. The death of its host counts only if it stops then.
+    /// When it stopped, or may have stopped. A reader that stops when its host dies has that time here.
     pub to: Time,
     /// Whether it follows the stream. Followers of one host do not keep each other from it.
     pub is_follower: bool,

@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use super::served::{UserOperation, at_once};
 use super::targets::Targets;
-use crate::history::{
-    Answer, Call, ConnIndex, Connection, Ending, Event, EventKind, ProcessOutcome, Time,
-};
+use crate::history::{Answer, Call, ConnIndex, Ending, Event, EventKind, ProcessOutcome, Time};
 use crate::property::path::through;
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation};
@@ -42,29 +40,24 @@ const USES: [&str; 8] = [
 /// How long the server may wait for its peer after it has closed a connection.
 const CLOSING: Duration = Duration::from_secs(1);
 
-/// When the server detached each connection of a session, as its milestones say.
-type Detachments = BTreeMap<ConnIndex, Time>;
-
-fn detachments(cx: &CheckContext<'_>) -> Detachments {
-    let detached = cx.history.events.iter().filter_map(|event| match &event.what {
-        EventKind::Milestone { name: "exec.server.detached", fields } => {
-            Some((ConnIndex::from_fields(fields)?, event.at))
-        }
-        _ => None,
-    });
-    detached.collect()
-}
-
 /// Returns when the server detached the session of a connection, or `None` if the connection was never
 /// over. The server detaches when it begins to close the connection, unless the client closed it first.
 /// If the client's end is over during the goodbye of the server, only the milestone says which end
 /// closed first. The network record bounds what the milestone can say.
-fn detached(conn: &Connection, told: Option<Time>) -> Option<Time> {
-    let over = conn.over.1?;
+fn detached(cx: &CheckContext<'_>, index: ConnIndex) -> Option<Time> {
+    let (client, server) = cx.history.conns.get(index.0)?.over;
+    let over = server?;
     let goodbye = over.before(CLOSING);
-    let is_closed = |gone| gone <= over && gone >= goodbye;
-    let latest = if conn.over.0.is_some_and(is_closed) { over } else { goodbye };
-    Some(told.map_or(latest, |told| told.clamp(goodbye, latest)))
+    if !client.is_some_and(|gone| gone <= over && gone >= goodbye) {
+        return Some(goodbye);
+    }
+    let told = cx.history.events.iter().rfind(|event| match &event.what {
+        EventKind::Milestone { name: "exec.server.detached", fields } => {
+            ConnIndex::from_fields(fields) == Some(index)
+        }
+        _ => false,
+    });
+    Some(told.map_or(over, |told| told.at.clamp(goodbye, over)))
 }
 
 /// The facts of a run up to an event.
@@ -87,8 +80,6 @@ struct Known<'a> {
     /// The lines and bytes that each process printed.
     printed: BTreeMap<&'a str, (u64, u64)>,
     network_fault: NetworkFault,
-    /// Those of the whole run: a connection may outlive the event.
-    detachments: Detachments,
     call_wait: Duration,
     /// How long the server keeps a session without a connection.
     detached_lifetime: Duration,
@@ -104,7 +95,6 @@ impl<'a> Known<'a> {
             call_wait: client_limits(limits).call_wait,
             detached_lifetime: server.detached_lifetime,
             closed_retention: server.closed_retention,
-            detachments: detachments(cx),
             ..Self::default()
         }
     }
@@ -296,8 +286,7 @@ impl<'a> KilledProcess<'_, 'a> {
             conn.generation.is_some() && conn.client.as_str() == self.start.host
         });
         own.any(|(index, conn)| {
-            let told = self.known.detachments.get(&index).copied();
-            conn.opened < to && detached(conn, told).is_none_or(|over| over > from)
+            conn.opened < to && detached(self.cx, index).is_none_or(|at| at > from)
         })
     }
 
