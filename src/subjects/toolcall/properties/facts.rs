@@ -175,8 +175,8 @@ pub(super) struct FaultPeriod<'a> {
     pub(super) holds: Option<&'a str>,
     /// The only window that the fault affects; `None` if it may affect all.
     pub(super) only: Option<&'a str>,
-    /// The connections that the fault affects; `None` if it affects hosts or links.
-    pub(super) conns: Option<Vec<&'a Connection>>,
+    /// The connections that have the fault. A fault of hosts or links has none.
+    pub(super) conns: Vec<&'a Connection>,
     /// For a fault that ends connections, the time from which their clients must know that.
     pub(super) known: Time,
 }
@@ -189,8 +189,7 @@ impl FaultPeriod<'_> {
 
     /// Returns whether this is a fault of a connection, and not of its host or link.
     pub(super) fn is_of(&self, conn: &Connection) -> bool {
-        let mut own = self.conns.iter().flatten();
-        own.any(|other| std::ptr::eq(*other, conn))
+        self.conns.iter().any(|other| std::ptr::eq(*other, conn))
     }
 }
 

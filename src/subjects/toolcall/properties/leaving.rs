@@ -107,14 +107,11 @@ impl Story<'_> {
     /// end: the connection that brought the states has a fault, or it ends. Faults of the connections of
     /// the earlier window do not count, because they delay only the "leave".
     fn may_join_late(&self, host: &str, begins: Time, (joins, bound): (Time, Time)) -> bool {
-        let opened = |attached: &HostConnection<'_>| {
-            self.cx.history.conns.get(attached.conn).is_some_and(|conn| conn.opened >= begins)
-        };
         let own = self.attached.iter().filter(|attached| {
             window(attached.client) == host
                 && !attached.is_second()
                 && attached.at <= joins
-                && opened(attached)
+                && self.opened(attached).is_some_and(|opened| opened >= begins)
         });
         own.max_by_key(|attached| attached.at).is_some_and(|used| {
             used.gone.min(used.over) <= bound || self.may_delay(used, joins, bound)

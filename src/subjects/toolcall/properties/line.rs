@@ -203,7 +203,7 @@ fn joined_in_vain(story: &Story<'_>) -> Vec<Violation> {
         let (host, before) = (window(client), removed.before(MS));
         let mut own = story.attached.iter().filter(|attached| attached.client == client);
         let back = own.find(|attached| attached.at > removed && !attached.is_second())?;
-        let opened = story.cx.history.conns.get(back.conn)?.opened;
+        let opened = story.opened(back)?;
         // After the answer to the handshake, the client sends its tokens, its first join and its second one.
         let (since, bound) = (back.at, back.at + story.moment() * 3);
         // A session that was created again is another one, and a new window joins by itself.

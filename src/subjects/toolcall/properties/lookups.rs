@@ -57,11 +57,16 @@ impl<'a> Story<'a> {
     pub(super) fn returned_with(&self, client: &str, channel: &str, at: Time) -> bool {
         let mut own = self.of_client(client, at).filter(|attached| !attached.is_second());
         own.any(|attached| {
-            let opened = self.cx.history.conns.get(attached.conn).map_or(at, |conn| conn.opened);
+            let opened = self.opened(attached).unwrap_or(at);
             attached.at == at
                 && attached.is_live(at)
                 && self.watches(window(client), channel, opened.before(MS), at)
         })
+    }
+
+    /// The time at which the window opened a connection that the host accepted.
+    pub(super) fn opened(&self, attached: &HostConnection<'_>) -> Option<Time> {
+        self.cx.history.conns.get(attached.conn).map(|conn| conn.opened)
     }
 
     /// The time at which the host received the handshake of a connection that it accepted.

@@ -349,11 +349,9 @@ fn unsubscribed_late(story: &Story<'_>, client: &str, at: Time) -> bool {
     let mut left = story.asked.values().filter(|asked| asked.host == host && asked.at <= at);
     left.any(|asked| {
         // The client sends over a connection what its user asked for during the handshake there.
-        let opened = |older: &HostConnection<'_>| {
-            story.cx.history.conns.get(older.conn).map_or(older.at, |conn| conn.opened)
+        let is_used = |older: &HostConnection<'_>| {
+            story.opened(older).unwrap_or(older.at) <= asked.at && older.gone >= asked.at
         };
-        let is_used =
-            |older: &HostConnection<'_>| opened(older) <= asked.at && older.gone >= asked.at;
         let mut used = story.of_client(client, at).filter(|older| is_used(older));
         used.any(|older| {
             let arrives = story.later(older.received, Duration::ZERO);

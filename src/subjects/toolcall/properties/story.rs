@@ -156,8 +156,8 @@ impl<'a> Story<'a> {
                 let (to, only) = (self.dies_with(what, scope, at), self.only(scope));
                 let known = self.known_by(what, scope, at);
                 let is_of_conns = scope.hosts.is_empty() && scope.links.is_empty();
-                let conns =
-                    is_of_conns.then(|| conns_of(what, scope, self.cx.history).collect::<Vec<_>>());
+                let conns = conns_of(what, scope, self.cx.history).filter(|_| is_of_conns);
+                let conns = conns.collect();
                 let (number, lag) = (*fault, what.latency());
                 let period = FaultPeriod { number, from: at, to, lag, holds, only, conns, known };
                 self.fault_periods.push(period);
@@ -444,7 +444,7 @@ impl<'a> Story<'a> {
             lag: Duration::ZERO,
             holds: Some(host),
             only,
-            conns: None,
+            conns: Vec::new(),
             known: NEVER,
         });
         if is_server {

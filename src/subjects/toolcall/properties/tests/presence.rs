@@ -444,27 +444,10 @@ fn a_late_leave_may_end_the_calls_of_a_window_that_takes_part_again() {
     assert_eq!(found(256, rejected("no"), 9_000), 1, "the host knows that it refused it");
 }
 
-/// Until the reloaded window joins, its user sees the place of the window before, which left.
-#[test]
-fn a_late_leave_may_end_the_calls_of_a_reloaded_window_before_it_joins() {
-    let found = |ms: u64| {
-        let run = history().conn_closed(1, 10, 9_000, Some(5_000)).received(9_000);
-        let run = looks(accepted(run, 20, "1"), 30, "client");
-        let run = run.asked_as(2, 4_000, Class::Durable, "leave", "{}");
-        let run = run.asked_as(3, 5_000, Class::Durable, "reload", r#"{"keeps-id":true}"#);
-        let run = saw(run, 5_000, "client", "c1", "unsubscribed");
-        let run = saw(run, 5_000, "client", "s1", "unsubscribed");
-        let run = run.answered(2, 5_000, Answer::GivenUp).conn(2, 5_100, None);
-        let run = calls(accepted(run, 5_200, "2"), 7_000, "call-1", "client");
-        let run = failed(looks(run, 8_000, "client"), ms, "client");
-        violations(&run, no_live_client_failed).len()
-    };
-    assert_eq!((found(8_000), found(8_000 + MOMENT)), (0, 1));
-}
-
 /// A run in which the user leaves at 4.000 s, and the reloaded window has its states at 8.000 s. The
 /// "leave" may arrive until 9.000 s. Its connections are the first and, since 5.100 s, the second one.
-fn left_before_the_reload(change: impl Fn(ScriptedRun) -> ScriptedRun) -> usize {
+/// The host fails a call at a moment.
+fn left_before_the_reload(fails: u64, change: impl Fn(ScriptedRun) -> ScriptedRun) -> usize {
     let run = history().conn_closed(1, 10, 9_000, Some(5_000)).received(9_000);
     let run = looks(accepted(run, 20, "1"), 30, "client");
     let run = run.asked_as(2, 4_000, Class::Durable, "leave", "{}");
@@ -473,20 +456,27 @@ fn left_before_the_reload(change: impl Fn(ScriptedRun) -> ScriptedRun) -> usize 
     let run = saw(run, 5_000, "client", "s1", "unsubscribed");
     let run = run.answered(2, 5_000, Answer::GivenUp).conn(2, 5_100, None);
     let run = calls(accepted(run, 5_200, "2"), 7_000, "call-1", "client");
-    let run = failed(looks(change(run), 8_000, "client"), 8_900, "client");
+    let run = failed(looks(change(run), 8_000, "client"), fails, "client");
     violations(&run, no_live_client_failed).len()
+}
+
+/// Until the reloaded window joins, its user sees the place of the window before, which left.
+#[test]
+fn a_late_leave_may_end_the_calls_of_a_reloaded_window_before_it_joins() {
+    let found = |ms: u64| left_before_the_reload(ms, |run| run);
+    assert_eq!((found(8_000), found(8_000 + MOMENT)), (0, 1));
 }
 
 #[test]
 fn the_join_of_a_reloaded_window_may_be_late() {
     let stalls = |n, from, to| {
-        left_before_the_reload(|run| {
+        left_before_the_reload(8_900, |run| {
             let (conn, toward) = (Conn::number("client", n), "server".into());
             let what = Fault::Stall(faults::Stall { conn, toward, lasts: None });
             run.fault_in(from, Some(to), Nature::Kills, what, Scope::default())
         })
     };
-    assert_eq!(left_before_the_reload(|run| run), 1);
+    assert_eq!(left_before_the_reload(8_900, |run| run), 1);
     assert_eq!(stalls(2, 8_000, 9_500), 0);
     assert_eq!(stalls(1, 8_000, 9_500), 1, "the leave is late, and not the join");
     assert_eq!(stalls(2, 8_500, 9_500), 1, "the join has arrived");
@@ -497,20 +487,20 @@ fn the_join_of_a_reloaded_window_may_be_late() {
 #[test]
 fn a_reloaded_window_may_not_join_at_all() {
     let asks = |ms, verb: &str, fields: &str| {
-        left_before_the_reload(|run| run.asked_as(4, ms, Class::Durable, verb, fields))
+        left_before_the_reload(8_900, |run| run.asked_as(4, ms, Class::Durable, verb, fields))
     };
     let session = r#"{"channel":"s1"}"#;
     assert_eq!(asks(7_000, "unwatch", session), 0);
     assert_eq!(asks(7_000, "unwatch", r#"{"channel":"c2"}"#), 1);
     assert_eq!(asks(8_100, "unwatch", session), 1, "it has joined");
     assert_eq!(asks(4_500, "unwatch", session), 1, "it was the window before the reload");
-    let again = left_before_the_reload(|run| {
+    let again = left_before_the_reload(8_900, |run| {
         let run = run.asked_as(4, 7_000, Class::Durable, "unwatch", session);
         run.asked_as(5, 7_500, Class::InFlight, "watch", r#"{"chat":"s1"}"#)
     });
     assert_eq!(again, 1, "it takes part again");
     let renames = |times: u64, limit: &'static str, most: u64| {
-        left_before_the_reload(|mut run| {
+        left_before_the_reload(8_900, |mut run| {
             run.plan.limits.set(limit, LimitValue::Count(most));
             let rename =
                 |run: ScriptedRun, n| run.asked_as(n, 7_900, Class::Durable, "rename", "{}");

@@ -120,23 +120,38 @@ fn a_client_that_missed_little_gets_a_replay() {
     holds(&unheard, replay_is_used);
 }
 
+/// A client whose user stops watching a channel at 4 s. The unsubscription arrives over its first connection,
+/// until this moment.
+fn unwatched(channel: &str, received: u64) -> ScriptedRun {
+    let run = history().conn_closed(1, 10, 7_000, Some(5_000)).received(received);
+    let run = looks(accepted(run, 20, "1"), 30, "client");
+    let asked = format!(r#"{{"channel":"{channel}"}}"#);
+    run.asked_as(2, 4_000, Class::Durable, "unwatch", &asked)
+}
+
+/// A connection of this number brings the chat again at 5.300 s. Over the next one, at 6.700 s, the client
+/// receives snapshots. Returns the number of violations.
+fn returns_again(run: ScriptedRun, newer: u32) -> usize {
+    let generation = newer.to_string();
+    let fields = [("generation", generation.as_str())];
+    let run = milestone(run, 5_250, "client", "toolcall.client.connected", &fields);
+    let run = saw(run, 5_300, "client", "c1", "state received");
+    let next = newer + 1;
+    let conn = next.to_string();
+    let fields = [("conn", conn.as_str()), ("client", "client")];
+    let run = run.conn(next, 6_600, None);
+    let run = milestone(run, 6_700, "server", "toolcall.host.arriving", &fields);
+    let back = milestone(run, 6_800, "server", "toolcall.host.reseated", &fields);
+    violations(&back, replay_is_used).len()
+}
+
 /// The unsubscription is sent over the first connection. The second one brings the chat again.
 #[test]
 fn a_late_unsubscription_may_end_a_newer_state() {
     let found = |received: u64, left: &str| {
-        let run = history().conn_closed(1, 10, 7_000, Some(5_000)).received(received);
-        let run = looks(accepted(run, 20, "1"), 30, "client");
-        let asked = format!(r#"{{"channel":"{left}"}}"#);
-        let run = run.asked_as(2, 4_000, Class::Durable, "unwatch", &asked);
+        let run = unwatched(left, received);
         let run = accepted(run.conn(2, 5_100, Some(6_500)), 5_200, "2");
-        let connected = "toolcall.client.connected";
-        let run = milestone(run, 5_250, "client", connected, &[("generation", "2")]);
-        let run = saw(run, 5_300, "client", "c1", "state received");
-        let fields = [("conn", "3"), ("client", "client")];
-        let run = run.conn(3, 6_600, None);
-        let run = milestone(run, 6_700, "server", "toolcall.host.arriving", &fields);
-        let back = milestone(run, 6_800, "server", "toolcall.host.reseated", &fields);
-        violations(&back, replay_is_used).len()
+        returns_again(run, 2)
     };
     assert_eq!(found(6_000, "c1"), 0);
     assert_eq!(found(5_199, "c1"), 1, "it arrived before the newer connection");
@@ -147,21 +162,11 @@ fn a_late_unsubscription_may_end_a_newer_state() {
 /// A user that stops watching the session stops watching all chats.
 #[test]
 fn a_late_unsubscription_from_the_session_may_end_a_newer_chat() {
-    let found = |unwatched: &str, left: u64| {
-        let run = history().conn_closed(1, 10, 7_000, Some(5_000)).received(6_000);
-        let run = looks(accepted(run, 20, "1"), 30, "client");
-        let asked = format!(r#"{{"channel":"{unwatched}"}}"#);
-        let run = run.asked_as(2, 4_000, Class::Durable, "unwatch", &asked);
+    let found = |channel: &str, left: u64| {
+        let run = unwatched(channel, 6_000);
         let run = saw(run, left, "client", "c1", "unsubscribed");
         let run = accepted(run.conn(2, 5_100, Some(6_500)), 5_200, "2");
-        let connected = "toolcall.client.connected";
-        let run = milestone(run, 5_250, "client", connected, &[("generation", "2")]);
-        let run = saw(run, 5_300, "client", "c1", "state received");
-        let fields = [("conn", "3"), ("client", "client")];
-        let run = run.conn(3, 6_600, None);
-        let run = milestone(run, 6_700, "server", "toolcall.host.arriving", &fields);
-        let back = milestone(run, 6_800, "server", "toolcall.host.reseated", &fields);
-        violations(&back, replay_is_used).len()
+        returns_again(run, 2)
     };
     assert_eq!(found("s1", 4_000), 0);
     assert_eq!(found("s1", 3_900), 1, "its user did not watch the chat any more");
@@ -178,14 +183,7 @@ fn an_unsubscription_during_a_handshake_may_be_late() {
         let run = run.asked_as(2, asked, Class::Durable, "unwatch", own);
         let run = accepted(run, 4_200, "2").conn(3, 5_100, Some(6_500));
         let run = if is_newer { accepted(run, 5_200, "3") } else { run };
-        let connected = "toolcall.client.connected";
-        let run = milestone(run, 5_250, "client", connected, &[("generation", "3")]);
-        let run = saw(run, 5_300, "client", "c1", "state received");
-        let fields = [("conn", "4"), ("client", "client")];
-        let run = run.conn(4, 6_600, None);
-        let run = milestone(run, 6_700, "server", "toolcall.host.arriving", &fields);
-        let back = milestone(run, 6_800, "server", "toolcall.host.reseated", &fields);
-        violations(&back, replay_is_used).len()
+        returns_again(run, 3)
     };
     assert_eq!(found(4_100, true), 0);
     assert_eq!(found(3_999, true), 1, "the next handshake does not name the chat");
