@@ -17,13 +17,6 @@ use crate::world::process::{Setup, TABLE};
 /// The files that random schedules use.
 const FILES: [&str; 2] = ["f1", "f2"];
 
-/// From this value of a drawn byte on, an operation is one of the newer ones. So the other values draw
-/// the operations that they always drew.
-const NEWER: u8 = 216;
-
-/// One in this many interrupts and terminates is over an older handle.
-const OLDER: u8 = 8;
-
 impl Operations for ExecOperation {
     fn class(&self) -> Class {
         match self {
@@ -109,47 +102,48 @@ impl Operations for ExecOperation {
         let requests = select(vec![20, 150, 300]);
         let file = select(FILES.as_slice()).prop_map(str::to_owned);
         let content = prop_oneof![4 => Just(None), 1 => Just(Some(Size(4096)))];
-        let with_file = (file, content, any::<u8>());
         // A state that never comes is awaited in vain: the answer is then the state at the end.
         let states = vec![ClientState::Connected, ClientState::Recovering, ClientState::Failed];
         let waits_for = select(vec![0, 2_000, 20_000])
             .prop_map(|ms| WrittenDuration(Duration::from_millis(ms)));
         let state = (select(states), waits_for);
-        // Each strategy is boxed, because the selection moves large strategy trees often.
+        // Frequent operations come first, because a selection costs time for each alternative before it.
         prop_oneof![
-            5 => start.prop_map(|(process, tty, looks_after, patience, reads)| Self::Start { process, tty, looks_after, patience, reads, command: None }).boxed(),
-            5 => (process.clone(), bytes, waits, older).prop_map(move |(process, bytes, waits, older)| {
+            10 => start.prop_map(|(process, tty, looks_after, patience, reads)| Self::Start { process, tty, looks_after, patience, reads, command: None }),
+            7 => (process.clone(), bytes, waits, older.clone()).prop_map(move |(process, bytes, waits, older)| {
                 let patience = waits.or(unread.contains(&process).then_some(NO_READER));
                 Self::Write { process, bytes, patience, older }
-            }).boxed(),
-            2 => read.prop_map(|(process, after, max_bytes, wait, patience, older)| Self::Read { process, after, max_bytes, wait, patience, older }).boxed(),
-            1 => (process.clone(), page).prop_map(|(process, page)| {
+            }),
+            7 => read.prop_map(|(process, after, max_bytes, wait, patience, older)| Self::Read { process, after, max_bytes, wait, patience, older }),
+            7 => file.clone().prop_map(|file| Self::WatchFile { file }),
+            5 => process.clone().prop_map(|process| Self::DropHandle { process }),
+            5 => process.clone().prop_map(|process| Self::Unfollow { process }),
+            3 => (process.clone(), subscribed.clone()).prop_map(|(process, wait)| Self::ReadEvents { process, wait, reads: None }),
+            3 => (file.clone(), content).prop_map(|(file, bytes)| Self::WriteFile { file, bytes }),
+            2 => file.clone().prop_map(|file| Self::ReadFile { file }),
+            2 => file.clone().prop_map(|file| Self::ReadBlocks { file }),
+            2 => (process.clone(), older.clone()).prop_map(|(process, older)| Self::Terminate { process, older }),
+            2 => streamed.prop_map(|(body, pause, drops_after)| Self::HttpStream { body, pause, drops_after }),
+            2 => (process.clone(), page).prop_map(|(process, page)| {
                 Self::ReadAll { process, page, wait: WrittenDuration(Duration::from_secs(20)) }
-            }).boxed(),
+            }),
             1 => (process.clone(), requests).prop_map(move |(process, requests)| {
                 let requests = if large.contains(&process) { 20 } else { requests };
                 Self::Pipeline { process, requests }
-            }).boxed(),
-            2 => (process, any::<u8>(), subscribed).prop_map(move |(process, which, wait)| match (which, which % 9) {
-                (NEWER.., 0..4) if !without_reader.contains(&process) => Self::WriteStream { process, bytes: None, shuts_down: which % 2 == 1 },
-                (NEWER.., _) => Self::ReadStream { process, wait },
-                (_, 0) => Self::Interrupt { process, older: which % OLDER == 0 },
-                (_, 1 | 2) => Self::Terminate { process, older: which % OLDER == 0 },
-                (_, 3 | 4) => Self::DropHandle { process },
-                (_, 5 | 6) => Self::Unfollow { process },
-                _ => Self::ReadEvents { process, wait, reads: None },
-            }).boxed(),
-            2 => with_file.prop_map(|(file, bytes, which)| match (which, which % 9) {
-                (NEWER.., _) => task_draws::operation(which),
-                (_, 0..3) => Self::WriteFile { file, bytes },
-                (_, 3..5) => Self::ReadFile { file },
-                (_, 5..7) => Self::ReadBlocks { file },
-                (_, 7) => Self::RemoveFile { file },
-                _ => Self::WatchFile { file },
-            }).boxed(),
-            1 => (body, http_wait).prop_map(|(body, wait)| Self::Http { body, wait, head: None }).boxed(),
-            2 => streamed.prop_map(|(body, pause, drops_after)| Self::HttpStream { body, pause, drops_after }).boxed(),
-            1 => state.prop_map(|(state, wait)| Self::AwaitState { state, wait }).boxed(),
+            }),
+            1 => (process.clone(), older).prop_map(|(process, older)| Self::Interrupt { process, older }),
+            1 => (process.clone(), subscribed.clone()).prop_map(|(process, wait)| Self::ReadStream { process, wait }),
+            1 => (process, any::<bool>(), subscribed).prop_map(move |(process, shuts_down, wait)| {
+                if without_reader.contains(&process) {
+                    Self::ReadStream { process, wait }
+                } else {
+                    Self::WriteStream { process, bytes: None, shuts_down }
+                }
+            }),
+            1 => file.prop_map(|file| Self::RemoveFile { file }),
+            1 => any::<u8>().prop_map(task_draws::operation),
+            1 => (body, http_wait).prop_map(|(body, wait)| Self::Http { body, wait, head: None }),
+            1 => state.prop_map(|(state, wait)| Self::AwaitState { state, wait }),
         ]
         .boxed()
     }
