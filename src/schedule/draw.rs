@@ -16,7 +16,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use proptest::strategy::{Strategy, ValueTree};
+use proptest::strategy::{BoxedStrategy, Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::RngCore;
@@ -228,7 +228,7 @@ impl<'a> Drawing<'a> {
             heaviest: weights.iter().copied().filter(|(_, weight)| *weight == most).collect(),
             few: self.few(weights, &self.profile.verbs, ["verbs", "verbs.slot"]),
         };
-        let mut values = Values::new(self.subject.strategy(plan));
+        let mut values = Values::new(self.subject, plan);
         let mut all = Vec::new();
         for (client, host) in (1..).zip(plan.client_hosts()) {
             if plan.puppets.contains_key(&host) {
@@ -318,8 +318,8 @@ impl<'a> Drawing<'a> {
 
     /// Draws a client's n-th operation. Its verb is drawn by weight; the first operation has the
     /// verb with the most weight, so that there is activity to disturb. Its values come from the
-    /// subject's strategy. If the strategy rarely produces that verb, another verb with weight is
-    /// accepted.
+    /// subject's strategies. If a strategy of all verbs rarely produces that verb, another verb with
+    /// weight is accepted.
     fn operation(
         &self,
         values: &mut Values,
@@ -337,7 +337,7 @@ impl<'a> Drawing<'a> {
             pick_weighted(&heavy, &mut self.rng("verb", &[client, n])).map(|at| of[at])?;
         let has_weight =
             |operation: &Operation| weights.get(&operation.verb).is_some_and(|weight| *weight > 0);
-        values.find(|operation| operation.verb == verb).or_else(|| values.find(has_weight))
+        values.of_verb(verb).or_else(|| values.find(has_weight))
     }
 
     /// Draws a trigger at a milestone that can be reached, by the profile's weights. If the profile
@@ -431,9 +431,12 @@ impl<'a> Drawing<'a> {
 /// third, and a later one.
 const TIMES: [u64; 4] = [8, 6, 1, 1];
 
-/// The operations of one client, drawn from the subject's strategy, each with a separate seed.
+/// The operations of one client, drawn from the subject's strategies, each with a separate seed.
 struct Values {
-    strategy: proptest::strategy::BoxedStrategy<Operation>,
+    /// The strategy of all verbs.
+    all: BoxedStrategy<Operation>,
+    /// The strategies of single verbs.
+    verbs: Vec<(&'static str, BoxedStrategy<Operation>)>,
     runner: TestRunner,
     /// The seed of this client.
     seed: u64,
@@ -444,7 +447,7 @@ struct Values {
 }
 
 impl Values {
-    fn new(strategy: proptest::strategy::BoxedStrategy<Operation>) -> Self {
+    fn new(subject: &dyn Repertoire, plan: &Plan) -> Self {
         // Environment variables can change proptest's defaults. The settings that affect values
         // must be the same everywhere.
         let config = Config {
@@ -454,7 +457,8 @@ impl Values {
             ..Config::default()
         };
         Self {
-            strategy,
+            all: subject.strategy(plan),
+            verbs: subject.verb_strategies(plan),
             runner: TestRunner::new_with_rng(config, rng(0)),
             seed: 0,
             asked: 0,
@@ -468,13 +472,21 @@ impl Values {
         self.spare.clear();
     }
 
+    /// Returns an operation with this verb: from the strategy of the verb, or else found among all.
+    fn of_verb(&mut self, verb: &str) -> Option<Operation> {
+        match self.verbs.iter().find(|(own, _)| *own == verb) {
+            Some((_, strategy)) => self.next(&strategy.clone()),
+            None => self.find(|operation| operation.verb == verb),
+        }
+    }
+
     /// Returns the first wanted operation among the unused ones and the next [`TRIES`] draws.
     fn find(&mut self, is_wanted: impl Fn(&Operation) -> bool) -> Option<Operation> {
         if let Some(at) = self.spare.iter().position(&is_wanted) {
             return Some(self.spare.remove(at));
         }
         for _ in 0..TRIES {
-            match self.next() {
+            match self.next(&self.all.clone()) {
                 Some(operation) if is_wanted(&operation) => return Some(operation),
                 other => self.spare.extend(other),
             }
@@ -483,10 +495,10 @@ impl Values {
     }
 
     /// Draws the next operation; `None` if the strategy rejects the draw.
-    fn next(&mut self) -> Option<Operation> {
+    fn next(&mut self, strategy: &BoxedStrategy<Operation>) -> Option<Operation> {
         *self.runner.rng() = rng(mixed(self.seed, "value", &[self.asked]));
         self.asked += 1;
-        self.strategy.new_tree(&mut self.runner).ok().map(|tree| tree.current())
+        strategy.new_tree(&mut self.runner).ok().map(|tree| tree.current())
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use proptest::strategy::{BoxedStrategy, Strategy};
+
 use crate::history::{Call, Class, Side};
 use crate::property::{CheckContext, Guarantees, Property, Violation};
 use crate::schedule::{
@@ -111,23 +113,31 @@ impl<S: Subject> Repertoire for S {
         read::<S::Operation>(operation).is_ok()
     }
 
-    fn strategy(&self, plan: &Plan) -> proptest::strategy::BoxedStrategy<Operation> {
-        use proptest::strategy::Strategy;
-        let client = Host::client(1);
-        S::Operation::strategy(plan)
-            .prop_map(move |operation| {
-                let value = serde_json::to_value(&operation).expect("an operation is plain data");
-                let serde_json::Value::Object(map) = value else {
-                    panic!("an operation is an enum of struct variants")
-                };
-                let (verb, fields) = map.into_iter().next().expect("an operation has a verb");
-                let serde_json::Value::Object(fields) = fields else {
-                    panic!("an operation is an enum of struct variants")
-                };
-                Operation { verb, client: client.clone(), fields }
-            })
-            .boxed()
+    fn strategy(&self, plan: &Plan) -> BoxedStrategy<Operation> {
+        written(S::Operation::strategy(plan))
     }
+
+    fn verb_strategies(&self, plan: &Plan) -> Vec<(&'static str, BoxedStrategy<Operation>)> {
+        let of_verbs = S::Operation::verb_strategies(plan).into_iter();
+        of_verbs.map(|(verb, strategy)| (verb, written(strategy))).collect()
+    }
+}
+
+/// Converts the operations of a strategy to the form in which a plan has them.
+fn written<O: Operations>(strategy: BoxedStrategy<O>) -> BoxedStrategy<Operation> {
+    let client = Host::client(1);
+    let write = move |operation| {
+        let value = serde_json::to_value(&operation).expect("an operation is plain data");
+        let serde_json::Value::Object(map) = value else {
+            panic!("an operation is an enum of struct variants")
+        };
+        let (verb, fields) = map.into_iter().next().expect("an operation has a verb");
+        let serde_json::Value::Object(fields) = fields else {
+            panic!("an operation is an enum of struct variants")
+        };
+        Operation { verb, client: client.clone(), fields }
+    };
+    strategy.prop_map(write).boxed()
 }
 
 impl<S: Subject> DynSubject for S {

@@ -82,6 +82,15 @@ pub trait Operations:
     /// `plan.entries("stream")` yields the streams that the schedule declares. Draw from few names,
     /// so that operations share targets. Sometimes draw a name that does not exist.
     fn strategy(plan: &Plan) -> BoxedStrategy<Self>;
+
+    /// The strategies of single verbs, each with its verb as a scenario file writes it.
+    ///
+    /// A profile gives weights to verbs. The generator draws an operation of a verb from its strategy
+    /// here. If the list lacks the verb, the generator draws from [`strategy`](Self::strategy) until the
+    /// verb comes. That takes more time, and fails for a very rare verb.
+    fn verb_strategies(_: &Plan) -> Vec<(&'static str, BoxedStrategy<Self>)> {
+        Vec::new()
+    }
 }
 
 /// A strategy that draws one of these operations, each with equal probability.

@@ -61,8 +61,7 @@ impl Drawing<'_> {
         }
         let verb = pick(verbs, &mut rng)?;
         values.begin(mixed(self.seed, "operation.then", &[client, n, link]));
-        let is_wanted = |operation: &Operation| operation.verb == *verb;
-        let drawn = (0..ROUNDS).find_map(|_| values.find(is_wanted))?;
+        let drawn = (0..ROUNDS).find_map(|_| values.of_verb(verb))?;
         let mut operation = Operation { client: before.operation.client.clone(), ..drawn };
         for (name, value) in &before.operation.fields {
             if let Some(own) = operation.fields.get_mut(name) {

@@ -28,6 +28,7 @@ enum Ask {
     Watch { stream: String },
     Poke { times: u8 },
     Leave {},
+    Call { times: u8 },
 }
 
 impl Operations for Ask {
@@ -44,6 +45,10 @@ impl Operations for Ask {
             1 => Just(Ask::Leave {}),
         ]
         .boxed()
+    }
+
+    fn verb_strategies(_: &Plan) -> Vec<(&'static str, BoxedStrategy<Self>)> {
+        vec![("call", (0..9u8).prop_map(|times| Ask::Call { times }).boxed())]
     }
 }
 
@@ -295,6 +300,21 @@ fn verbs_are_drawn_by_weight_regardless_of_the_strategy() {
     // The first operation of each client has the verb with the most weight.
     let later = counts["leave"] - firsts;
     assert!((2.6..3.4).contains(&(later as f64 / counts["poke"] as f64)), "{later} of {counts:?}");
+}
+
+#[test]
+fn a_verb_with_its_own_strategy_is_drawn_from_it() {
+    // The strategy of all verbs never draws `call`.
+    let weights = BTreeMap::from([("call".to_owned(), 1)]);
+    let profile = Profile { operations: weights, ..profile() };
+    let mut times = BTreeSet::new();
+    for plan in draws(&profile) {
+        for (_, operation) in operations(&plan) {
+            assert_eq!(operation.verb, "call");
+            times.insert(operation.fields["times"].as_u64().unwrap());
+        }
+    }
+    assert!(times.into_iter().eq(0..9));
 }
 
 #[test]

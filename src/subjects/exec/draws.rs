@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::{BoxedStrategy, Just, Strategy, any, prop_oneof};
 use proptest::sample::select;
+use proptest::strategy::Union;
 
 use super::operations::{After, ClientState, ExecOperation, Word};
 use super::{task_draws, web};
@@ -35,118 +36,244 @@ impl Operations for ExecOperation {
     }
 
     fn strategy(plan: &Plan) -> BoxedStrategy<Self> {
-        let process = select(declared(plan, "process", "p1")).boxed();
-        let looks_after = prop_oneof![6 => Just(0), 1 => Just(3_000)]
-            .prop_map(|ms| WrittenDuration(Duration::from_millis(ms)));
-        let wait = select(vec![0, 100, 5_000, 20_000])
-            .prop_map(|ms| WrittenDuration(Duration::from_millis(ms)));
-        let max_bytes = prop_oneof![2 => Just(None), 1 => select(vec![1, 80, 4096]).prop_map(|bytes| Some(Size(bytes)))];
-        let page = select(vec![1, 500, 65_536]).prop_map(Size);
-        // The header of a frame is longer from 126 bytes of payload on, and again from 65,536 on. The
-        // shortest writes have a few bytes more than 126, and these long ones 65,535 to 65,541.
-        let boundary = prop_oneof![1_u64..8, 49_060_u64..49_064];
-        let bytes = prop_oneof![
-            2 => Just(None),
-            1 => boundary.prop_map(|bytes| Some(Size(bytes))),
-            1 => select(vec![100, 4096, 100_000]).prop_map(|bytes| Some(Size(bytes))),
-        ];
-        // Some users stop waiting during an outage.
-        let waits = prop_oneof![4 => Just(None), 1 => select(vec![300, 2_000]).prop_map(|ms| Some(WrittenDuration(Duration::from_millis(ms))))];
-        let patience = prop_oneof![5 => Just(None), 1 => select(vec![0, 10, 1_000]).prop_map(|ms| Some(WrittenDuration(Duration::from_millis(ms))))];
-        // The slowest reader needs some seconds for the output of most processes.
-        let reads = prop_oneof![3 => Just(None), 1 => (select(vec![50, 300, 2_000]), select(vec![64, 4_096, 65_536]))
-            .prop_map(|(ms, bytes)| Some(ReadingPace { pause: WrittenDuration(Duration::from_millis(ms)), every: Size(bytes) }))];
-        // Occasionally selects a process that no table declares, so that the launch fails.
-        let launched = prop_oneof![24 => process.clone(), 1 => Just("nobody".to_owned())];
-        let start = (
-            launched,
-            prop_oneof![5 => Just(false), 1 => Just(true)],
-            looks_after,
-            patience,
-            reads,
-        );
-        let after = prop_oneof![
-            1 => Just(After::Event(0)), 1 => (0..50_u64).prop_map(After::Event), 4 => Just(After::LastReceived(Word::LastReceived)),
-        ];
-        // The process of an older handle has mostly ended, or is followed no more. Then nothing happens.
-        let older = prop_oneof![7 => Just(false), 1 => Just(true)];
-        // Some readers give up, also during an outage, while others wait on.
-        let reader_waits = prop_oneof![3 => Just(None), 1 => select(vec![10, 50, 1_000]).prop_map(|ms| Some(WrittenDuration(Duration::from_millis(ms))))];
-        let read = (process.clone(), after, max_bytes, wait, reader_waits, older.clone());
-        let subscribed = select(vec![20_000, 20_000, 50, 1_000])
-            .prop_map(|ms| WrittenDuration(Duration::from_millis(ms)));
-        let body = select(declared(plan, web::TABLE, "b1")).boxed();
-        let drops_after = prop_oneof![4 => Just(None), 1 => (1..10_u64).prop_map(Some)];
-        // The pauses are short, so that a reader finishes soon after the body ends. A much slower
-        // reader could finish after the end of the connection.
-        let pause = prop_oneof![2 => Just(0), 1 => Just(20)]
-            .prop_map(|ms| WrittenDuration(Duration::from_millis(ms)));
-        let http_wait = prop_oneof![1 => Just(0), 2 => Just(20_000)]
-            .prop_map(|ms| WrittenDuration(Duration::from_millis(ms)));
-        let streamed = (body.clone(), pause, drops_after);
-        let unread: Vec<String> = plan
-            .entries("process")
-            .filter(|(_, entry)| entry.get("stdin").is_some_and(|stdin| stdin == "ignore"))
-            .map(|(name, _)| name.to_owned())
-            .collect();
-        // Many large chunks would take too long.
-        let large: Vec<String> = plan
-            .entries("process")
-            .filter(|(name, _)| longest_line(plan, name) > 500)
-            .map(|(name, _)| name.to_owned())
-            .collect();
-        let without_reader = unread.clone();
-        let slow = plan.entries("process").filter(|(_, entry)| entry.get("reads-every").is_some());
-        let slow = slow.map(|(name, _)| name.to_owned());
-        let unread: Vec<String> = unread.into_iter().chain(slow).collect();
-        let requests = select(vec![20, 150, 300]);
-        let file = select(FILES.as_slice()).prop_map(str::to_owned);
-        let content = prop_oneof![4 => Just(None), 1 => Just(Some(Size(4096)))];
-        // A state that never comes is awaited in vain: the answer is then the state at the end.
-        let states = vec![ClientState::Connected, ClientState::Recovering, ClientState::Failed];
-        let waits_for = select(vec![0, 2_000, 20_000])
-            .prop_map(|ms| WrittenDuration(Duration::from_millis(ms)));
-        let state = (select(states), waits_for);
-        // Frequent operations come first, because a selection costs time for each alternative before it.
-        prop_oneof![
-            10 => start.prop_map(|(process, tty, looks_after, patience, reads)| Self::Start { process, tty, looks_after, patience, reads, command: None }),
-            7 => (process.clone(), bytes, waits, older.clone()).prop_map(move |(process, bytes, waits, older)| {
-                let patience = waits.or(unread.contains(&process).then_some(NO_READER));
-                Self::Write { process, bytes, patience, older }
-            }),
-            7 => read.prop_map(|(process, after, max_bytes, wait, patience, older)| Self::Read { process, after, max_bytes, wait, patience, older }),
-            7 => file.clone().prop_map(|file| Self::WatchFile { file }),
-            5 => process.clone().prop_map(|process| Self::DropHandle { process }),
-            5 => process.clone().prop_map(|process| Self::Unfollow { process }),
-            3 => (process.clone(), subscribed.clone()).prop_map(|(process, wait)| Self::ReadEvents { process, wait, reads: None }),
-            3 => (file.clone(), content).prop_map(|(file, bytes)| Self::WriteFile { file, bytes }),
-            2 => file.clone().prop_map(|file| Self::ReadFile { file }),
-            2 => file.clone().prop_map(|file| Self::ReadBlocks { file }),
-            2 => (process.clone(), older.clone()).prop_map(|(process, older)| Self::Terminate { process, older }),
-            2 => streamed.prop_map(|(body, pause, drops_after)| Self::HttpStream { body, pause, drops_after }),
-            2 => (process.clone(), page).prop_map(|(process, page)| {
-                Self::ReadAll { process, page, wait: WrittenDuration(Duration::from_secs(20)) }
-            }),
-            1 => (process.clone(), requests).prop_map(move |(process, requests)| {
-                let requests = if large.contains(&process) { 20 } else { requests };
-                Self::Pipeline { process, requests }
-            }),
-            1 => (process.clone(), older).prop_map(|(process, older)| Self::Interrupt { process, older }),
-            1 => (process.clone(), subscribed.clone()).prop_map(|(process, wait)| Self::ReadStream { process, wait }),
-            1 => (process, any::<bool>(), subscribed).prop_map(move |(process, shuts_down, wait)| {
-                if without_reader.contains(&process) {
-                    Self::ReadStream { process, wait }
-                } else {
-                    Self::WriteStream { process, bytes: None, shuts_down }
-                }
-            }),
-            1 => file.prop_map(|file| Self::RemoveFile { file }),
-            1 => any::<u8>().prop_map(task_draws::operation),
-            1 => (body, http_wait).prop_map(|(body, wait)| Self::Http { body, wait, head: None }),
-            1 => state.prop_map(|(state, wait)| Self::AwaitState { state, wait }),
-        ]
+        Union::new_weighted(
+            draws(plan).into_iter().map(|draw| (draw.weight, draw.strategy)).collect(),
+        )
         .boxed()
     }
+
+    fn verb_strategies(plan: &Plan) -> Vec<(&'static str, BoxedStrategy<Self>)> {
+        draws(plan).into_iter().map(|draw| (draw.verb, draw.strategy)).collect()
+    }
+}
+
+/// How operations of one verb are drawn.
+struct VerbDraw {
+    verb: &'static str,
+    /// The weight of the verb where no profile gives weights.
+    weight: u32,
+    strategy: BoxedStrategy<ExecOperation>,
+}
+
+impl VerbDraw {
+    fn new(
+        weight: u32,
+        verb: &'static str,
+        strategy: impl Strategy<Value = ExecOperation> + 'static,
+    ) -> Self {
+        Self { verb, weight, strategy: strategy.boxed() }
+    }
+}
+
+/// How the operations of this plan are drawn.
+fn draws(plan: &Plan) -> Vec<VerbDraw> {
+    let process = select(declared(plan, "process", "p1")).boxed();
+    let looks_after = prop_oneof![6 => Just(0), 1 => Just(3_000)]
+        .prop_map(|ms| WrittenDuration(Duration::from_millis(ms)));
+    let wait = select(vec![0, 100, 5_000, 20_000])
+        .prop_map(|ms| WrittenDuration(Duration::from_millis(ms)));
+    let max_bytes = prop_oneof![2 => Just(None), 1 => select(vec![1, 80, 4096]).prop_map(|bytes| Some(Size(bytes)))];
+    let page = select(vec![1, 500, 65_536]).prop_map(Size);
+    // The header of a frame is longer from 126 bytes of payload on, and again from 65,536 on. The
+    // shortest writes have a few bytes more than 126, and these long ones 65,535 to 65,541.
+    let boundary = prop_oneof![1_u64..8, 49_060_u64..49_064];
+    let bytes = prop_oneof![
+        2 => Just(None),
+        1 => boundary.prop_map(|bytes| Some(Size(bytes))),
+        1 => select(vec![100, 4096, 100_000]).prop_map(|bytes| Some(Size(bytes))),
+    ];
+    // Some users stop waiting during an outage.
+    let waits = prop_oneof![4 => Just(None), 1 => select(vec![300, 2_000]).prop_map(|ms| Some(WrittenDuration(Duration::from_millis(ms))))];
+    let patience = prop_oneof![5 => Just(None), 1 => select(vec![0, 10, 1_000]).prop_map(|ms| Some(WrittenDuration(Duration::from_millis(ms))))];
+    // The slowest reader needs some seconds for the output of most processes.
+    let reads = prop_oneof![3 => Just(None), 1 => (select(vec![50, 300, 2_000]), select(vec![64, 4_096, 65_536]))
+        .prop_map(|(ms, bytes)| Some(ReadingPace { pause: WrittenDuration(Duration::from_millis(ms)), every: Size(bytes) }))];
+    // Occasionally selects a process that no table declares, so that the launch fails.
+    let launched = prop_oneof![24 => process.clone(), 1 => Just("nobody".to_owned())];
+    let start =
+        (launched, prop_oneof![5 => Just(false), 1 => Just(true)], looks_after, patience, reads);
+    let after = prop_oneof![
+        1 => Just(After::Event(0)), 1 => (0..50_u64).prop_map(After::Event), 4 => Just(After::LastReceived(Word::LastReceived)),
+    ];
+    // The process of an older handle has mostly ended, or is followed no more. Then nothing happens.
+    let older = prop_oneof![7 => Just(false), 1 => Just(true)];
+    // Some readers give up, also during an outage, while others wait on.
+    let reader_waits = prop_oneof![3 => Just(None), 1 => select(vec![10, 50, 1_000]).prop_map(|ms| Some(WrittenDuration(Duration::from_millis(ms))))];
+    let read = (process.clone(), after, max_bytes, wait, reader_waits, older.clone());
+    let subscribed = select(vec![20_000, 20_000, 50, 1_000])
+        .prop_map(|ms| WrittenDuration(Duration::from_millis(ms)));
+    let body = select(declared(plan, web::TABLE, "b1")).boxed();
+    let drops_after = prop_oneof![4 => Just(None), 1 => (1..10_u64).prop_map(Some)];
+    // The pauses are short, so that a reader finishes soon after the body ends. A much slower
+    // reader could finish after the end of the connection.
+    let pause = prop_oneof![2 => Just(0), 1 => Just(20)]
+        .prop_map(|ms| WrittenDuration(Duration::from_millis(ms)));
+    let http_wait = prop_oneof![1 => Just(0), 2 => Just(20_000)]
+        .prop_map(|ms| WrittenDuration(Duration::from_millis(ms)));
+    let streamed = (body.clone(), pause, drops_after);
+    let unread: Vec<String> = plan
+        .entries("process")
+        .filter(|(_, entry)| entry.get("stdin").is_some_and(|stdin| stdin == "ignore"))
+        .map(|(name, _)| name.to_owned())
+        .collect();
+    // Many large chunks would take too long.
+    let large: Vec<String> = plan
+        .entries("process")
+        .filter(|(name, _)| longest_line(plan, name) > 500)
+        .map(|(name, _)| name.to_owned())
+        .collect();
+    let without_reader = unread.clone();
+    let slow = plan.entries("process").filter(|(_, entry)| entry.get("reads-every").is_some());
+    let slow = slow.map(|(name, _)| name.to_owned());
+    let unread: Vec<String> = unread.into_iter().chain(slow).collect();
+    let requests = select(vec![20, 150, 300]);
+    let file = select(FILES.as_slice()).prop_map(str::to_owned);
+    let content = prop_oneof![4 => Just(None), 1 => Just(Some(Size(4096)))];
+    // A state that never comes is awaited in vain: the answer is then the state at the end.
+    let states = vec![ClientState::Connected, ClientState::Recovering, ClientState::Failed];
+    let waits_for =
+        select(vec![0, 2_000, 20_000]).prop_map(|ms| WrittenDuration(Duration::from_millis(ms)));
+    let state = (select(states), waits_for);
+    vec![
+        VerbDraw::new(
+            10,
+            "start",
+            start.prop_map(|(process, tty, looks_after, patience, reads)| ExecOperation::Start {
+                process,
+                tty,
+                looks_after,
+                patience,
+                reads,
+                command: None,
+            }),
+        ),
+        VerbDraw::new(
+            7,
+            "write",
+            (process.clone(), bytes, waits, older.clone()).prop_map(
+                move |(process, bytes, waits, older)| {
+                    let patience = waits.or(unread.contains(&process).then_some(NO_READER));
+                    ExecOperation::Write { process, bytes, patience, older }
+                },
+            ),
+        ),
+        VerbDraw::new(
+            7,
+            "read",
+            read.prop_map(|(process, after, max_bytes, wait, patience, older)| {
+                ExecOperation::Read { process, after, max_bytes, wait, patience, older }
+            }),
+        ),
+        VerbDraw::new(
+            7,
+            "watch-file",
+            file.clone().prop_map(|file| ExecOperation::WatchFile { file }),
+        ),
+        VerbDraw::new(
+            5,
+            "drop-handle",
+            process.clone().prop_map(|process| ExecOperation::DropHandle { process }),
+        ),
+        VerbDraw::new(
+            5,
+            "unfollow",
+            process.clone().prop_map(|process| ExecOperation::Unfollow { process }),
+        ),
+        VerbDraw::new(
+            3,
+            "read-events",
+            (process.clone(), subscribed.clone()).prop_map(|(process, wait)| {
+                ExecOperation::ReadEvents { process, wait, reads: None }
+            }),
+        ),
+        VerbDraw::new(
+            3,
+            "write-file",
+            (file.clone(), content)
+                .prop_map(|(file, bytes)| ExecOperation::WriteFile { file, bytes }),
+        ),
+        VerbDraw::new(
+            2,
+            "read-file",
+            file.clone().prop_map(|file| ExecOperation::ReadFile { file }),
+        ),
+        VerbDraw::new(
+            2,
+            "read-blocks",
+            file.clone().prop_map(|file| ExecOperation::ReadBlocks { file }),
+        ),
+        VerbDraw::new(
+            2,
+            "terminate",
+            (process.clone(), older.clone())
+                .prop_map(|(process, older)| ExecOperation::Terminate { process, older }),
+        ),
+        VerbDraw::new(
+            2,
+            "http-stream",
+            streamed.prop_map(|(body, pause, drops_after)| ExecOperation::HttpStream {
+                body,
+                pause,
+                drops_after,
+            }),
+        ),
+        VerbDraw::new(
+            2,
+            "read-all",
+            (process.clone(), page).prop_map(|(process, page)| ExecOperation::ReadAll {
+                process,
+                page,
+                wait: WrittenDuration(Duration::from_secs(20)),
+            }),
+        ),
+        VerbDraw::new(
+            1,
+            "pipeline",
+            (process.clone(), requests).prop_map(move |(process, requests)| {
+                let requests = if large.contains(&process) { 20 } else { requests };
+                ExecOperation::Pipeline { process, requests }
+            }),
+        ),
+        VerbDraw::new(
+            1,
+            "interrupt",
+            (process.clone(), older)
+                .prop_map(|(process, older)| ExecOperation::Interrupt { process, older }),
+        ),
+        VerbDraw::new(
+            1,
+            "read-stream",
+            (process.clone(), subscribed.clone())
+                .prop_map(|(process, wait)| ExecOperation::ReadStream { process, wait }),
+        ),
+        VerbDraw::new(
+            1,
+            "write-stream",
+            (process, any::<bool>(), subscribed).prop_map(move |(process, shuts_down, wait)| {
+                if without_reader.contains(&process) {
+                    ExecOperation::ReadStream { process, wait }
+                } else {
+                    ExecOperation::WriteStream { process, bytes: None, shuts_down }
+                }
+            }),
+        ),
+        VerbDraw::new(1, "remove-file", file.prop_map(|file| ExecOperation::RemoveFile { file })),
+        VerbDraw::new(1, "use-files", any::<u8>().prop_map(task_draws::operation)),
+        VerbDraw::new(
+            1,
+            "http",
+            (body, http_wait).prop_map(|(body, wait)| ExecOperation::Http {
+                body,
+                wait,
+                head: None,
+            }),
+        ),
+        VerbDraw::new(
+            1,
+            "await-state",
+            state.prop_map(|(state, wait)| ExecOperation::AwaitState { state, wait }),
+        ),
+    ]
 }
 
 /// The length of the longest line that a process prints, or 0 if its lines have no declared length.
@@ -178,6 +305,19 @@ mod tests {
         let mut runner = TestRunner::deterministic();
         let mut draw = || strategy.new_tree(&mut runner).expect("it rejects nothing").current();
         (0..10_000).map(|_| draw()).collect()
+    }
+
+    #[test]
+    fn each_strategy_draws_its_verb() {
+        let mut runner = TestRunner::deterministic();
+        for VerbDraw { verb, strategy, .. } in draws(&Plan::new("exec")) {
+            for _ in 0..100 {
+                let operation =
+                    strategy.new_tree(&mut runner).expect("it rejects nothing").current();
+                let written = serde_json::to_value(operation).expect("an operation is plain data");
+                assert!(written.get(verb).is_some(), "{verb}: {written}");
+            }
+        }
     }
 
     #[test]
