@@ -40,16 +40,21 @@ const SAMPLES: u64 = 32;
 
 /// The version of the generator. It is part of every printed seed, because another version may draw
 /// a different plan from the same seed.
-pub const GENERATOR: u32 = 8;
+pub const GENERATOR: u32 = 9;
 
 /// Draws operations that show the range of values in the plans of a profile.
 pub fn samples(profile: &Profile, subject: &dyn Repertoire) -> Vec<Operation> {
-    let steps = (0..SAMPLES).flat_map(|seed| plan(profile, subject, seed).steps);
-    let operations = steps.filter_map(|step| match step.action {
-        Action::Operation(operation) => Some(operation),
-        Action::Fault(_) => None,
-    });
-    operations.collect()
+    let of_plan = |seed| {
+        let plan = plan(profile, subject, seed);
+        let mut values = Values::new(subject, &plan);
+        values.begin(mixed(seed, "sample", &[]));
+        let asked = plan.steps.into_iter().filter_map(|step| match step.action {
+            Action::Operation(operation) => Some(operation),
+            Action::Fault(_) => None,
+        });
+        asked.chain(values.of_each_verb()).collect::<Vec<_>>()
+    };
+    (0..SAMPLES).flat_map(of_plan).collect()
 }
 
 /// Draws the plan for this seed.
@@ -72,8 +77,7 @@ pub fn plan(profile: &Profile, subject: &dyn Repertoire, seed: u64) -> Plan {
     plan
 }
 
-/// How many operations are drawn from the subject's strategy to find one with a given verb, before
-/// another verb is accepted.
+/// How many operations a search draws from the strategy of all verbs.
 const TRIES: u64 = 64;
 
 /// Weights, out of ten, for the time of an operation that is not the first of its client, and is not
@@ -318,8 +322,8 @@ impl<'a> Drawing<'a> {
 
     /// Draws a client's n-th operation. Its verb is drawn by weight; the first operation has the
     /// verb with the most weight, so that there is activity to disturb. Its values come from the
-    /// subject's strategies. If a strategy of all verbs rarely produces that verb, another verb with
-    /// weight is accepted.
+    /// strategy of the verb. If the subject has none, the generator searches the draws of all verbs.
+    /// If the search fails, it accepts another verb with weight.
     fn operation(
         &self,
         values: &mut Values,
@@ -431,52 +435,39 @@ impl<'a> Drawing<'a> {
 /// third, and a later one.
 const TIMES: [u64; 4] = [8, 6, 1, 1];
 
-/// The operations of one client, drawn from the subject's strategies, each with a separate seed.
+/// The operations of one client, drawn from the subject's strategies.
 struct Values {
     /// The strategy of all verbs.
-    all: BoxedStrategy<Operation>,
-    /// The strategies of single verbs.
-    verbs: Vec<(&'static str, BoxedStrategy<Operation>)>,
-    runner: TestRunner,
-    /// The seed of this client.
-    seed: u64,
-    /// How many operations were drawn.
-    asked: u64,
-    /// Operations that were drawn but not used yet.
+    of_all: BoxedStrategy<Operation>,
+    /// Verbs with their own strategies.
+    of_verbs: Vec<(&'static str, BoxedStrategy<Operation>)>,
+    draws: Draws,
+    /// Operations that a search drew but did not want.
     spare: Vec<Operation>,
 }
 
 impl Values {
     fn new(subject: &dyn Repertoire, plan: &Plan) -> Self {
-        // Environment variables can change proptest's defaults. The settings that affect values
-        // must be the same everywhere.
-        let config = Config {
-            failure_persistence: None,
-            max_default_size_range: 100,
-            max_local_rejects: 65_536,
-            ..Config::default()
-        };
         Self {
-            all: subject.strategy(plan),
-            verbs: subject.verb_strategies(plan),
-            runner: TestRunner::new_with_rng(config, rng(0)),
-            seed: 0,
-            asked: 0,
+            of_all: subject.strategy(plan),
+            of_verbs: subject.verb_strategies(plan),
+            draws: Draws::default(),
             spare: Vec::new(),
         }
     }
 
     /// Starts the operations of another client.
     fn begin(&mut self, seed: u64) {
-        (self.seed, self.asked) = (seed, 0);
+        (self.draws.seed, self.draws.count) = (seed, 0);
         self.spare.clear();
     }
 
-    /// Returns an operation with this verb: from the strategy of the verb, or else found among all.
+    /// Draws an operation with this verb. If the verb has no strategy, searches the draws of all verbs.
     fn of_verb(&mut self, verb: &str) -> Option<Operation> {
-        match self.verbs.iter().find(|(own, _)| *own == verb) {
-            Some((_, strategy)) => self.next(&strategy.clone()),
-            None => self.find(|operation| operation.verb == verb),
+        let is_wanted = |operation: &Operation| operation.verb == verb;
+        match self.of_verbs.iter().find(|(own, _)| *own == verb) {
+            Some((_, strategy)) => self.draws.next(strategy).filter(is_wanted),
+            None => self.find(is_wanted),
         }
     }
 
@@ -486,7 +477,7 @@ impl Values {
             return Some(self.spare.remove(at));
         }
         for _ in 0..TRIES {
-            match self.next(&self.all.clone()) {
+            match self.draws.next(&self.of_all) {
                 Some(operation) if is_wanted(&operation) => return Some(operation),
                 other => self.spare.extend(other),
             }
@@ -494,10 +485,40 @@ impl Values {
         None
     }
 
+    /// Draws an operation of each verb that has a strategy.
+    fn of_each_verb(&mut self) -> Vec<Operation> {
+        self.of_verbs.iter().filter_map(|(_, strategy)| self.draws.next(strategy)).collect()
+    }
+}
+
+/// Draws from strategies, each draw with a separate seed.
+struct Draws {
+    runner: TestRunner,
+    /// The seed of this client.
+    seed: u64,
+    /// How many operations were drawn.
+    count: u64,
+}
+
+impl Default for Draws {
+    fn default() -> Self {
+        // Environment variables can change proptest's defaults. The settings that affect values
+        // must be the same everywhere.
+        let config = Config {
+            failure_persistence: None,
+            max_default_size_range: 100,
+            max_local_rejects: 65_536,
+            ..Config::default()
+        };
+        Self { runner: TestRunner::new_with_rng(config, rng(0)), seed: 0, count: 0 }
+    }
+}
+
+impl Draws {
     /// Draws the next operation; `None` if the strategy rejects the draw.
     fn next(&mut self, strategy: &BoxedStrategy<Operation>) -> Option<Operation> {
-        *self.runner.rng() = rng(mixed(self.seed, "value", &[self.asked]));
-        self.asked += 1;
+        *self.runner.rng() = rng(mixed(self.seed, "value", &[self.count]));
+        self.count += 1;
         strategy.new_tree(&mut self.runner).ok().map(|tree| tree.current())
     }
 }

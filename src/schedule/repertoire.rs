@@ -48,6 +48,6 @@ pub trait Repertoire: Send + Sync + 'static {
     fn accepts(&self, operation: &Operation) -> bool;
     /// A strategy that draws operations (without `client`) for random schedules.
     fn strategy(&self, plan: &Plan) -> BoxedStrategy<Operation>;
-    /// The strategies of single verbs, with their verbs.
+    /// Verbs, each with the strategy that draws it. The list may lack verbs.
     fn verb_strategies(&self, plan: &Plan) -> Vec<(&'static str, BoxedStrategy<Operation>)>;
 }

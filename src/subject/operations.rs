@@ -83,11 +83,12 @@ pub trait Operations:
     /// so that operations share targets. Sometimes draw a name that does not exist.
     fn strategy(plan: &Plan) -> BoxedStrategy<Self>;
 
-    /// The strategies of single verbs, each with its verb as a scenario file writes it.
+    /// Verbs, as a scenario file writes them, each with a strategy that draws only this verb.
     ///
-    /// A profile gives weights to verbs. The generator draws an operation of a verb from its strategy
-    /// here. If the list lacks the verb, the generator draws from [`strategy`](Self::strategy) until the
-    /// verb comes. That takes more time, and fails for a very rare verb.
+    /// If a profile gives weights to verbs, the generator draws an operation from the strategy of its
+    /// verb. If the list lacks the verb, the generator searches 64 draws of
+    /// [`strategy`](Self::strategy), which takes more time, and then accepts another verb. A profile
+    /// without weights uses only `strategy`.
     fn verb_strategies(_: &Plan) -> Vec<(&'static str, BoxedStrategy<Self>)> {
         Vec::new()
     }

@@ -37,21 +37,21 @@ impl Operations for ExecOperation {
 
     fn strategy(plan: &Plan) -> BoxedStrategy<Self> {
         Union::new_weighted(
-            draws(plan).into_iter().map(|draw| (draw.weight, draw.strategy)).collect(),
+            verb_draws(plan).into_iter().map(|draw| (draw.weight, draw.strategy)).collect(),
         )
         .boxed()
     }
 
     fn verb_strategies(plan: &Plan) -> Vec<(&'static str, BoxedStrategy<Self>)> {
-        draws(plan).into_iter().map(|draw| (draw.verb, draw.strategy)).collect()
+        verb_draws(plan).into_iter().map(|draw| (draw.verb, draw.strategy)).collect()
     }
 }
 
-/// How operations of one verb are drawn.
+/// The strategy and the weight of a verb.
 struct VerbDraw {
-    verb: &'static str,
-    /// The weight of the verb where no profile gives weights.
+    /// The weight if the profile has no weights. It is the same in the default swarm.
     weight: u32,
+    verb: &'static str,
     strategy: BoxedStrategy<ExecOperation>,
 }
 
@@ -61,13 +61,14 @@ impl VerbDraw {
         verb: &'static str,
         strategy: impl Strategy<Value = ExecOperation> + 'static,
     ) -> Self {
-        Self { verb, weight, strategy: strategy.boxed() }
+        Self { weight, verb, strategy: strategy.boxed() }
     }
 }
 
-/// How the operations of this plan are drawn.
-fn draws(plan: &Plan) -> Vec<VerbDraw> {
-    let process = select(declared(plan, "process", "p1")).boxed();
+/// Returns the verbs with their strategies.
+fn verb_draws(plan: &Plan) -> Vec<VerbDraw> {
+    let processes = declared(plan, "process", "p1");
+    let process = select(processes.clone()).boxed();
     let looks_after = prop_oneof![6 => Just(0), 1 => Just(3_000)]
         .prop_map(|ms| WrittenDuration(Duration::from_millis(ms)));
     let wait = select(vec![0, 100, 5_000, 20_000])
@@ -111,21 +112,22 @@ fn draws(plan: &Plan) -> Vec<VerbDraw> {
     let http_wait = prop_oneof![1 => Just(0), 2 => Just(20_000)]
         .prop_map(|ms| WrittenDuration(Duration::from_millis(ms)));
     let streamed = (body.clone(), pause, drops_after);
-    let unread: Vec<String> = plan
+    let without_reader: Vec<String> = plan
         .entries("process")
         .filter(|(_, entry)| entry.get("stdin").is_some_and(|stdin| stdin == "ignore"))
         .map(|(name, _)| name.to_owned())
         .collect();
+    let mut with_reader = processes.clone();
+    with_reader.retain(|name| !without_reader.contains(name));
+    let slow = plan.entries("process").filter(|(_, entry)| entry.get("reads-every").is_some());
+    let slow = slow.map(|(name, _)| name.to_owned());
+    let slow_or_no_reader: Vec<String> = without_reader.into_iter().chain(slow).collect();
     // Many large chunks would take too long.
     let large: Vec<String> = plan
         .entries("process")
         .filter(|(name, _)| longest_line(plan, name) > 500)
         .map(|(name, _)| name.to_owned())
         .collect();
-    let without_reader = unread.clone();
-    let slow = plan.entries("process").filter(|(_, entry)| entry.get("reads-every").is_some());
-    let slow = slow.map(|(name, _)| name.to_owned());
-    let unread: Vec<String> = unread.into_iter().chain(slow).collect();
     let requests = select(vec![20, 150, 300]);
     let file = select(FILES.as_slice()).prop_map(str::to_owned);
     let content = prop_oneof![4 => Just(None), 1 => Just(Some(Size(4096)))];
@@ -134,7 +136,7 @@ fn draws(plan: &Plan) -> Vec<VerbDraw> {
     let waits_for =
         select(vec![0, 2_000, 20_000]).prop_map(|ms| WrittenDuration(Duration::from_millis(ms)));
     let state = (select(states), waits_for);
-    vec![
+    let mut all = vec![
         VerbDraw::new(
             10,
             "start",
@@ -152,7 +154,8 @@ fn draws(plan: &Plan) -> Vec<VerbDraw> {
             "write",
             (process.clone(), bytes, waits, older.clone()).prop_map(
                 move |(process, bytes, waits, older)| {
-                    let patience = waits.or(unread.contains(&process).then_some(NO_READER));
+                    let patience =
+                        waits.or(slow_or_no_reader.contains(&process).then_some(NO_READER));
                     ExecOperation::Write { process, bytes, patience, older }
                 },
             ),
@@ -165,7 +168,7 @@ fn draws(plan: &Plan) -> Vec<VerbDraw> {
             }),
         ),
         VerbDraw::new(
-            7,
+            4,
             "watch-file",
             file.clone().prop_map(|file| ExecOperation::WatchFile { file }),
         ),
@@ -209,7 +212,7 @@ fn draws(plan: &Plan) -> Vec<VerbDraw> {
                 .prop_map(|(process, older)| ExecOperation::Terminate { process, older }),
         ),
         VerbDraw::new(
-            2,
+            3,
             "http-stream",
             streamed.prop_map(|(body, pause, drops_after)| ExecOperation::HttpStream {
                 body,
@@ -235,7 +238,7 @@ fn draws(plan: &Plan) -> Vec<VerbDraw> {
             }),
         ),
         VerbDraw::new(
-            1,
+            2,
             "interrupt",
             (process.clone(), older)
                 .prop_map(|(process, older)| ExecOperation::Interrupt { process, older }),
@@ -243,24 +246,13 @@ fn draws(plan: &Plan) -> Vec<VerbDraw> {
         VerbDraw::new(
             1,
             "read-stream",
-            (process.clone(), subscribed.clone())
+            (process, subscribed)
                 .prop_map(|(process, wait)| ExecOperation::ReadStream { process, wait }),
-        ),
-        VerbDraw::new(
-            1,
-            "write-stream",
-            (process, any::<bool>(), subscribed).prop_map(move |(process, shuts_down, wait)| {
-                if without_reader.contains(&process) {
-                    ExecOperation::ReadStream { process, wait }
-                } else {
-                    ExecOperation::WriteStream { process, bytes: None, shuts_down }
-                }
-            }),
         ),
         VerbDraw::new(1, "remove-file", file.prop_map(|file| ExecOperation::RemoveFile { file })),
         VerbDraw::new(1, "use-files", any::<u8>().prop_map(task_draws::operation)),
         VerbDraw::new(
-            1,
+            3,
             "http",
             (body, http_wait).prop_map(|(body, wait)| ExecOperation::Http {
                 body,
@@ -269,11 +261,18 @@ fn draws(plan: &Plan) -> Vec<VerbDraw> {
             }),
         ),
         VerbDraw::new(
-            1,
+            2,
             "await-state",
             state.prop_map(|(state, wait)| ExecOperation::AwaitState { state, wait }),
         ),
-    ]
+    ];
+    if !with_reader.is_empty() {
+        let written = (select(with_reader), any::<bool>()).prop_map(|(process, shuts_down)| {
+            ExecOperation::WriteStream { process, bytes: None, shuts_down }
+        });
+        all.push(VerbDraw::new(1, "write-stream", written));
+    }
+    all
 }
 
 /// The length of the longest line that a process prints, or 0 if its lines have no declared length.
@@ -297,6 +296,8 @@ fn declared(plan: &Plan, table: &str, otherwise: &str) -> Vec<String> {
 mod tests {
     use proptest::strategy::ValueTree;
     use proptest::test_runner::TestRunner;
+    use schemars::schema_for;
+    use serde_json::{Map, Value, json};
 
     use super::*;
 
@@ -307,17 +308,56 @@ mod tests {
         (0..10_000).map(|_| draw()).collect()
     }
 
+    /// A plan with processes whose `stdin` has these values.
+    fn plan(stdin: &[&str]) -> Plan {
+        let entry = |(n, stdin): (usize, &&str)| (format!("p{n}"), json!({ "stdin": stdin }));
+        let processes: Map<String, Value> = (1..).zip(stdin).map(entry).collect();
+        let setup = Map::from_iter([("process".to_owned(), processes.into())]);
+        Plan { setup, ..Plan::new("exec") }
+    }
+
     #[test]
     fn each_strategy_draws_its_verb() {
         let mut runner = TestRunner::deterministic();
-        for VerbDraw { verb, strategy, .. } in draws(&Plan::new("exec")) {
-            for _ in 0..100 {
-                let operation =
-                    strategy.new_tree(&mut runner).expect("it rejects nothing").current();
-                let written = serde_json::to_value(operation).expect("an operation is plain data");
-                assert!(written.get(verb).is_some(), "{verb}: {written}");
+        for plan in [plan(&[]), plan(&["ignore", "read"]), plan(&["ignore"])] {
+            for VerbDraw { verb, strategy, .. } in verb_draws(&plan) {
+                for _ in 0..100 {
+                    let tree = strategy.new_tree(&mut runner).expect("it rejects nothing");
+                    let written = serde_json::to_value(tree.current()).expect("it is plain data");
+                    assert!(written.get(verb).is_some(), "{verb}: {written}");
+                }
             }
         }
+    }
+
+    #[test]
+    fn each_verb_has_a_strategy() {
+        let mut drawn: Vec<&str> = verb_draws(&plan(&[])).iter().map(|draw| draw.verb).collect();
+        drawn.push("close-client"); // only scenario files ask for it
+        drawn.sort_unstable();
+        let schema = serde_json::to_value(schema_for!(ExecOperation)).expect("a schema is JSON");
+        let kinds = schema["oneOf"].as_array().expect("an enum has alternatives").iter();
+        let mut verbs: Vec<&str> = kinds
+            .flat_map(|kind| kind["required"].as_array())
+            .flatten()
+            .flat_map(Value::as_str)
+            .collect();
+        verbs.sort_unstable();
+        assert_eq!(drawn, verbs);
+    }
+
+    #[test]
+    fn only_processes_that_read_get_a_stream() {
+        let draws = verb_draws(&plan(&["ignore", "read"]));
+        let draw =
+            draws.iter().find(|draw| draw.verb == "write-stream").expect("one process reads");
+        let mut runner = TestRunner::deterministic();
+        for _ in 0..100 {
+            let drawn = draw.strategy.new_tree(&mut runner).expect("it rejects nothing").current();
+            assert!(matches!(drawn, ExecOperation::WriteStream { process, .. } if process == "p2"));
+        }
+        let none = verb_draws(&plan(&["ignore"]));
+        assert!(none.iter().all(|draw| draw.verb != "write-stream"));
     }
 
     #[test]
