@@ -15,7 +15,7 @@ use crate::env::Env;
 use crate::history::{Call, Side};
 use crate::net::BoxFuture;
 use crate::property::{CheckContext, Guarantees, Property, Violation};
-use crate::schedule::{Host, Limit, LimitProfile, Limits, Operation, Plan};
+use crate::schedule::{Host, Limit, LimitProfile, Limits, Operation, Plan, Tampering};
 
 pub mod disk;
 pub mod dissect;
@@ -184,6 +184,25 @@ pub trait Subject: Send + Sync + 'static {
     /// labels them.
     fn dissector(&self, _from: Side) -> Box<dyn Dissector> {
         Box::new(LineMessages::default())
+    }
+
+    /// Returns a dissector of the messages that the fault `tamper` changes as a whole, together with
+    /// what frames them. Default: those of [`dissector`](Self::dissector).
+    fn tampered_messages(&self, from: Side) -> Box<dyn Dissector> {
+        self.dissector(from)
+    }
+
+    /// Returns what the peer receives instead of a message that an end wrote, if the fault `tamper`
+    /// changes it. Returns `None` if the change does not apply to this message. A change leaves alone
+    /// what is below the protocol: a WebSocket upgrade, a pong, a heartbeat. Without them, the
+    /// connection is just dead. Default: `drop` and `repeat` apply to all messages, the others to
+    /// none.
+    fn tamper(&self, _from: Side, how: Tampering, message: &[u8]) -> Option<Vec<u8>> {
+        match how {
+            Tampering::Drop => Some(Vec::new()),
+            Tampering::Repeat => Some([message, message].concat()),
+            Tampering::Refuse | Tampering::Misname => None,
+        }
     }
 }
 

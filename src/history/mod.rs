@@ -22,7 +22,7 @@ use serde::{Serialize, Serializer};
 
 pub use crate::digest::Digest;
 pub use crate::schedule::Side;
-use crate::schedule::{Conn, Fault, Host, MilestoneValue, Operation, Which};
+use crate::schedule::{Conn, Fault, Host, MilestoneValue, Operation, Tampering, Which};
 
 mod answer;
 pub mod content;
@@ -299,6 +299,19 @@ pub enum EventKind {
     FaultEnded {
         /// The number of the fault.
         fault: usize,
+    },
+    /// A fault changed a message on its way.
+    Tampered {
+        /// The number of the fault.
+        fault: usize,
+        /// The connection.
+        conn: ConnIndex,
+        /// The end that wrote the message.
+        from: Side,
+        /// The change.
+        how: Tampering,
+        /// The label of the message before the change.
+        label: String,
     },
     /// A client opened a connection (its SYN was sent).
     ConnOpened {

@@ -1,6 +1,6 @@
 //! The printed form of a seed: one word that holds everything a plan is drawn from.
 //!
-//! `exec:default:g9:1723+disconnect-kills+server.retained-bytes=1B` is the plan that generator
+//! `exec:default:g10:1723+disconnect-kills+server.retained-bytes=1B` is the plan that generator
 //! version 8 draws for `exec` from its default swarm and the number 1723, with one defect
 //! switched on and one limit set.
 
@@ -99,15 +99,15 @@ mod tests {
     #[test]
     fn a_seed_is_read_back_as_it_was_printed() {
         for word in [
-            "exec:default:g9:1723",
-            "counter:scenarios/a:b.toml:g9:0",
-            "exec:default:g9:1723+disconnect-kills+server.retained-bytes=1B",
+            "exec:default:g10:1723",
+            "counter:scenarios/a:b.toml:g10:0",
+            "exec:default:g10:1723+disconnect-kills+server.retained-bytes=1B",
         ] {
             let seed: Seed = word.parse().unwrap();
             assert_eq!(seed.to_string(), word);
             assert!(Seed::is_meant(word));
         }
-        let seed: Seed = "exec:default:g9:7+a+b.c=1+d".parse().unwrap();
+        let seed: Seed = "exec:default:g10:7+a+b.c=1+d".parse().unwrap();
         assert_eq!(
             (seed.defects, seed.sets),
             (vec!["a".to_owned(), "d".to_owned()], vec!["b.c=1".to_owned()])
@@ -119,15 +119,15 @@ mod tests {
         for word in [
             "scenarios/a.toml",
             "exec:default:1723",
-            "exec:default:g9:x",
-            ":default:g9:1",
-            "exec::g9:1",
+            "exec:default:g10:x",
+            ":default:g10:1",
+            "exec::g10:1",
             "C:a:gb:1",
         ] {
             assert!(!Seed::is_meant(word), "{word}");
             assert_eq!(word.parse::<Seed>(), Err(NoSeed::Form(word.to_owned())));
         }
-        let (old, vast) = ("exec:default:g999:1", "exec:default:g9:99999999999999999999");
+        let (old, vast) = ("exec:default:g999:1", "exec:default:g10:99999999999999999999");
         assert_eq!(old.parse::<Seed>(), Err(NoSeed::Version(old.to_owned())));
         assert_eq!(vast.parse::<Seed>(), Err(NoSeed::Form(vast.to_owned())));
     }

@@ -131,6 +131,10 @@ impl From<Why> for Phrase {
 
 fn check_view(facts: &Facts<'_>, view: &View<'_>, broken: &mut Findings) {
     let Some((_, opened, _)) = view.opened else { return };
+    // A client may never learn of messages that it did not receive.
+    if facts.path(view.path).tampered {
+        return;
+    }
     let ending = view.ending().map(|(index, at, _)| (index, at));
     let late = |due| late(facts, due, ending.map(|(_, at)| at), |at| view.is_abandoned(at));
     // It takes long to sum up the answers.
@@ -153,7 +157,9 @@ fn check_view(facts: &Facts<'_>, view: &View<'_>, broken: &mut Findings) {
 }
 
 fn check_call(facts: &Facts<'_>, call: &CallFacts<'_>, broken: &mut Findings) {
-    if call.opened {
+    // Not every protocol limits how long a call waits for an answer that a fault took away.
+    let waits_for_ever = facts.path(call.path).tampered && facts.guarantees().call_wait.is_zero();
+    if call.opened || waits_for_ever {
         return;
     }
     let due = call_due(facts, call);
@@ -312,7 +318,7 @@ pub(super) fn heard_from(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Ti
 /// the judged time.
 fn next_item(facts: &Facts<'_>, view: &View<'_>) -> Option<Time> {
     let is_open = view.ending().is_none_or(|(_, at, _)| at > facts.horizon);
-    let is_judged = is_open && view.fit.difference.is_none() && !facts.path(view.path).puppet;
+    let is_judged = is_open && view.fit.difference.is_none() && !facts.path(view.path).may_lie();
     let next = view.fit.start + view.fit.items;
     let mut items = facts.sources[view.source].items.iter().skip(next).filter(|_| is_judged);
     items.find(|item| !item.bytes.is_empty()).map(|item| item.at)
@@ -446,9 +452,9 @@ pub(super) fn answers(facts: &Facts<'_>, call: &CallFacts<'_>) -> Duration {
 
 /// Returns the extra time that a call may wait: its own wait, plus the wait for a puppet, the outside
 /// world or a slow user, plus the transfer of the answers. A puppet may leave all of the requests in
-/// flight without an answer, each time.
+/// flight without an answer, each time. So may a fault that changes messages.
 pub(super) fn patience(facts: &Facts<'_>, call: &CallFacts<'_>) -> Duration {
-    let is_patient = facts.path(call.path).puppet || may_wait_for_others_to_act(facts, call);
+    let is_patient = facts.path(call.path).may_lie() || may_wait_for_others_to_act(facts, call);
     let outside = if is_patient { facts.guarantees().call_wait } else { Duration::ZERO };
     let outside = outside.saturating_mul(rounds(facts, call).saturating_add(1));
     call.operation.wait() + outside + answers(facts, call)

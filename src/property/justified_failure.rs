@@ -186,7 +186,7 @@ impl FailureSite<'_> {
 
     /// Returns whether (e) or (f) applies: the failure shows nothing about the protocol.
     pub(super) fn is_exempt(&self, facts: &Facts<'_>) -> bool {
-        self.at >= facts.horizon || self.is_given_up() || facts.path(self.path).puppet
+        self.at >= facts.horizon || self.is_given_up() || facts.path(self.path).may_lie()
     }
 
     /// Returns whether its user gave it up, or has died.

@@ -70,8 +70,10 @@ pub struct Path<'a> {
     pub client: &'a str,
     /// The server hosts.
     pub servers: Vec<&'a str>,
-    /// Whether one of its servers is a puppet.
+    /// Whether one of its servers is a puppet. The history then has no ground truth about it.
     pub puppet: bool,
+    /// Whether a fault changed messages on it.
+    pub tampered: bool,
     /// Total number of bytes in the user's streams. Includes streams that reach users only in
     /// answers, and the [overhead](Guarantees::around) of the items.
     pub load: u64,
@@ -88,6 +90,11 @@ pub struct Path<'a> {
 }
 
 impl<'a> Path<'a> {
+    /// Returns whether one of its ends may see a peer that breaks the protocol.
+    pub fn may_lie(&self) -> bool {
+        self.puppet || self.tampered
+    }
+
     /// Computes the path between a client and servers, under the faults of a run.
     pub fn new(
         client: &'a str,
@@ -105,6 +112,7 @@ impl<'a> Path<'a> {
             client,
             servers,
             puppet,
+            tampered: false,
             load: 0,
             deaths,
             fault_intervals,
@@ -115,6 +123,7 @@ impl<'a> Path<'a> {
         for fault in faults {
             if let Some(interval) = FaultInterval::of(fault, history, |host| path.has(host)) {
                 path.fault_intervals.push(interval);
+                path.tampered |= matches!(fault.what, Fault::Tamper(_));
                 path.add_severing(fault, plan);
             }
         }

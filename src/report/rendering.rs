@@ -12,7 +12,7 @@ use crate::history::{
     ConnEnd, ConnIndex, Content, Ending, Event, EventKind, Fate, History, Packet, Side, Time,
 };
 use crate::property::Violation;
-use crate::schedule::{Action, Plan};
+use crate::schedule::{Action, Named, Plan};
 
 use super::items::{Items, Numbering};
 use super::line::{StoryLine, Tone};
@@ -95,6 +95,7 @@ fn place(plan: &Plan, event: &Event) -> String {
         (
             EventKind::FaultBegan { .. }
             | EventKind::FaultEnded { .. }
+            | EventKind::Tampered { .. }
             | EventKind::Packet(_)
             | EventKind::Message { .. },
             _,
@@ -413,6 +414,10 @@ impl<'a> StoryRenderer<'a> {
                     .get(fault)
                     .map_or_else(|| format!("fault {fault}"), |(_, text)| text.clone());
                 (Tone::Schedule, format!("over: {}", brief(&text)))
+            }
+            EventKind::Tampered { conn, from, how, label, .. } => {
+                let conn = phrases::conn(history, *conn);
+                (Tone::Schedule, format!("{conn} {}: {} {label}", arrow(*from), how.name()))
             }
             EventKind::ConnOpened { conn } => {
                 (Tone::Quiet, format!("opens {}", phrases::conn(history, *conn)))

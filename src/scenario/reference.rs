@@ -55,7 +55,7 @@ const UNITS: &str = "
 const FAULTS: &str = "
 ## The faults
 
-A fault delays data and does not lose it: as with real TCP, the sender retransmits, and the data arrives at the first retransmission after the fault
+Except for `tamper`, a fault delays data and does not lose it: as with real TCP, the sender retransmits, and the data arrives at the first retransmission after the fault
 (backoff from 200 ms, doubling, counted from the first loss). A connection whose data stays unacknowledged for about 15 min 24 s fails
 with `TimedOut`; a connect whose SYN stays unanswered for 127 s fails. A fault with a duration that names a connection that does not
 exist yet takes effect when it is opened; a `cut` or `reset` of such a connection does nothing, and the run reports that.

@@ -40,7 +40,7 @@ const SAMPLES: u64 = 32;
 
 /// The version of the generator. It is part of every printed seed, because another version may draw
 /// a different plan from the same seed.
-pub const GENERATOR: u32 = 9;
+pub const GENERATOR: u32 = 10;
 
 /// Draws operations that show the range of values in the plans of a profile.
 pub fn samples(profile: &Profile, subject: &dyn Repertoire) -> Vec<Operation> {

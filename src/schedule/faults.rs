@@ -1,6 +1,6 @@
 //! The table of faults. A fault is one file here, with one line in the table.
 //!
-//! Three rules apply to all rows:
+//! Three rules apply to all rows, except that `tamper` changes what arrives:
 //! - Segments that a fault blocks are delayed, not lost. A real TCP retransmits them, so they
 //!   arrive after the fault, at the next retransmission (backoff from 200 ms, doubling, counted
 //!   from the first loss). But the sender gives up a connection with `TimedOut` if its data stays
@@ -45,6 +45,7 @@ mod slow;
 mod slow_children;
 mod stall;
 mod stop_children;
+mod tamper;
 
 /// Generates the enum of faults, the enum of their kinds, and the functions that have one arm per
 /// fault. The order of the rows is the order in docs, and the order in which kinds are drawn.
@@ -176,6 +177,7 @@ table! {
     loss::Loss,
     reorder::Reorder,
     flap::Flap,
+    tamper::Tamper,
     refuse::Refuse,
     hang::Hang,
     accept_then_close::AcceptThenClose,

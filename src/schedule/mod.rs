@@ -35,7 +35,9 @@ pub mod units;
 pub mod words;
 
 pub use fault::effect::Nature;
-pub use fault::values::{HoldEnd, Learns, LinkPlace, Orphans, Pipe, TrafficCount, Unsynced};
+pub use fault::values::{
+    HoldEnd, Learns, LinkPlace, Orphans, Pipe, Tampering, TrafficCount, Unsynced,
+};
 pub use faults::{Fault, FaultKind, SlowBy};
 pub use limits::{Limit, LimitProfile, LimitValue, Limits};
 pub use names::{Conn, Host, NameList, Named, Side, Which};
@@ -111,6 +113,16 @@ impl Plan {
     /// Whether a puppet plays one of these hosts.
     pub fn has_puppet(&self, hosts: &[&str]) -> bool {
         self.puppets.keys().any(|puppet| hosts.contains(&puppet.as_str()))
+    }
+
+    /// Whether a fault changes messages on their way.
+    pub fn has_tampering(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step.action, Action::Fault(Fault::Tamper(_))))
+    }
+
+    /// Whether every host does what its program says, and every message arrives as it was written.
+    pub fn is_honest(&self) -> bool {
+        self.puppets.is_empty() && !self.has_tampering()
     }
 
     /// The entries of one of the subject's own tables, by name.

@@ -8,6 +8,7 @@ use crate::history::{Call, Class, Side};
 use crate::property::{CheckContext, Guarantees, Property, Violation};
 use crate::schedule::{
     Host, Limit, LimitProfile, Limits, MilestoneDoc, Operation, Plan, PointDoc, Repertoire,
+    Tampering,
 };
 
 use super::{
@@ -32,6 +33,8 @@ pub trait DynSubject: Repertoire {
     fn properties(&self) -> &'static [Property];
     fn violations(&self, cx: &CheckContext<'_>) -> Vec<Violation>;
     fn dissector(&self, from: Side) -> Box<dyn Dissector>;
+    fn tampered_messages(&self, from: Side) -> Box<dyn Dissector>;
+    fn tamper(&self, from: Side, how: Tampering, message: &[u8]) -> Option<Vec<u8>>;
     /// Returns the root of a server.
     fn serve(self: Arc<Self>, host: HostContext) -> Root;
     /// Returns the root of a client. The operations must have been [checked](DynSubject::check).
@@ -191,6 +194,14 @@ impl<S: Subject> DynSubject for S {
 
     fn dissector(&self, from: Side) -> Box<dyn Dissector> {
         Subject::dissector(self, from)
+    }
+
+    fn tampered_messages(&self, from: Side) -> Box<dyn Dissector> {
+        Subject::tampered_messages(self, from)
+    }
+
+    fn tamper(&self, from: Side, how: Tampering, message: &[u8]) -> Option<Vec<u8>> {
+        Subject::tamper(self, from, how, message)
     }
 
     fn serve(self: Arc<Self>, host: HostContext) -> Root {

@@ -23,10 +23,11 @@ pub(super) fn is_of_the_network(fault: &Fault) -> bool {
     fault.effect().is_of_the_network()
 }
 
-/// Whether a puppet plays a server. The answers of a puppet have no ground truth.
+/// Whether clients may see a server that breaks the protocol: a puppet plays it, or messages change on
+/// their way. There is no ground truth for what such a server says.
 #[cfg(any(feature = "exec", feature = "sse", feature = "toolcall"))]
-pub(super) fn has_puppet(cx: &CheckContext<'_>) -> bool {
-    cx.plan.has_puppet(cx.servers)
+pub(super) fn servers_may_lie(cx: &CheckContext<'_>) -> bool {
+    cx.plan.has_puppet(cx.servers) || cx.plan.has_tampering()
 }
 
 /// Generates the list of a subject's properties, and the function that checks all of them, from the

@@ -40,6 +40,8 @@ mod label;
 mod pace;
 #[cfg(any(test, feature = "counter", feature = "exec", feature = "sse", feature = "toolcall"))]
 mod records;
+#[cfg(any(feature = "exec", feature = "toolcall"))]
+mod tampering;
 #[cfg(test)]
 mod tests;
 #[cfg(any(feature = "exec", feature = "toolcall"))]

@@ -211,6 +211,7 @@ fn new(
         let Action::Fault(fault) = &step.action else { return false };
         matches!(fault.effect(), Effect::CutAfter { count: TrafficCount::Messages(_), .. })
     };
+    let tampers = plan.has_tampering();
     let dissects = options.detail == Detail::Full || plan.steps.iter().any(counts_messages);
     World {
         net: SimNet::new(settings(&**subject, &plan, options), directory, stack),
@@ -222,6 +223,7 @@ fn new(
         gauges: Vec::new(),
         unowned_resources: BTreeSet::new(),
         dissects,
+        tampers,
         log: Vec::new(),
         notes: Vec::new(),
         reached: Vec::new(),

@@ -35,6 +35,8 @@ pub(super) struct World {
     pub unowned_resources: BTreeSet<String>,
     /// Whether this run counts messages.
     pub dissects: bool,
+    /// Whether a fault of this run may change messages.
+    pub tampers: bool,
     /// The lines of the subject's own tracing output.
     pub log: Vec<String>,
     /// Buffers for the notes of a turn, and for the milestones and points among them.

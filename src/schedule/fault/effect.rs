@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::values::{HoldEnd, Learns, LinkPlace, Orphans, Pipe, TrafficCount, Unsynced};
+use super::values::{HoldEnd, Learns, LinkPlace, Orphans, Pipe, Tampering, TrafficCount, Unsynced};
 use crate::schedule::names::{Conn, Host};
 
 /// The effect of a fault when it begins.
@@ -37,6 +37,19 @@ pub enum Effect<'f> {
         count: TrafficCount,
         /// When each end learns of it; a host that is not named learns at once.
         learns: &'f BTreeMap<Host, Learns>,
+    },
+    /// Messages change on their way.
+    Tamper {
+        /// The connection or link.
+        place: Place<'f>,
+        /// The host toward which the messages flow.
+        toward: &'f Host,
+        /// The change.
+        how: Tampering,
+        /// The number of messages that change; `None` means all.
+        messages: Option<u64>,
+        /// The duration; `None` means the rest of the run.
+        lasts: Option<Duration>,
     },
     /// The network sends an RST to the ends of a connection.
     Reset {
@@ -148,6 +161,8 @@ impl<'f> Effect<'f> {
         match self {
             Effect::Link { nature, .. } => *nature,
             Effect::Cut { .. } | Effect::CutAfter { .. } | Effect::Reset { .. } => Nature::Kills,
+            // A message that does not arrive can end a connection, or prevent one.
+            Effect::Tamper { .. } => Nature::Kills,
             Effect::Death(_) => Nature::Kills,
             Effect::Hold(_) => Nature::Slows,
             Effect::Children { what: ChildEffect::Change(..), .. } => Nature::Slows,
@@ -161,6 +176,7 @@ impl<'f> Effect<'f> {
     pub fn conn(&self) -> Option<&'f Conn> {
         match self {
             Effect::Link { place: Place::Conn(conn), .. }
+            | Effect::Tamper { place: Place::Conn(conn), .. }
             | Effect::Cut { conn, .. }
             | Effect::CutAfter { conn, .. }
             | Effect::Reset { conn, .. } => Some(conn),
@@ -173,6 +189,7 @@ impl<'f> Effect<'f> {
         matches!(
             self,
             Effect::Link { .. }
+                | Effect::Tamper { .. }
                 | Effect::Cut { .. }
                 | Effect::CutAfter { .. }
                 | Effect::Reset { .. }

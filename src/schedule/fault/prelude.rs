@@ -7,7 +7,9 @@ pub use super::draw::FaultDraw;
 pub use super::effect::{ChildEffect, ChildFault, Death, Effect, Nature, Place};
 pub use super::segment::{LinkEffects, Passing, SynFate, transmissions};
 pub use super::shape::{FaultShape, ms, secs};
-pub use super::values::{HoldEnd, Learns, LinkPlace, Orphans, Pipe, TrafficCount, Unsynced};
+pub use super::values::{
+    HoldEnd, Learns, LinkPlace, Orphans, Pipe, Tampering, TrafficCount, Unsynced,
+};
 pub use super::{Definition, Drawn, Felt, Lateness, Needs};
 pub use crate::schedule::names::{Conn, Host, Named};
 pub use crate::schedule::phrases;

@@ -64,6 +64,25 @@ impl Named for Unsynced {
     const ALL: &'static [Self] = &[Self::Kept, Self::Lost];
 }
 
+/// What the fault `tamper` does to a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tampering {
+    /// The message does not arrive.
+    Drop,
+    /// The message arrives twice.
+    Repeat,
+    /// The message arrives as a refusal of its request.
+    Refuse,
+    /// The message arrives with another identity: the name of another session, run or thread.
+    Misname,
+}
+
+impl Named for Tampering {
+    const LIST: &'static NameList =
+        &NameList { what: "a change of messages", names: &["drop", "repeat", "refuse", "misname"] };
+    const ALL: &'static [Self] = &[Self::Drop, Self::Repeat, Self::Refuse, Self::Misname];
+}
+
 /// An amount of data in one direction of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrafficCount {

@@ -28,7 +28,7 @@ use crate::net::Endpoint;
 use crate::property::{
     Guarantees, InFlightLimit, Property, Retention, SlowUsers, WorkBounds, attempts_a_minute,
 };
-use crate::schedule::{Limit, LimitProfile, Limits};
+use crate::schedule::{Limit, LimitProfile, Limits, Tampering};
 use crate::subject::{
     DefectDoc, Dissector, HostContext, MilestoneDoc, OperationQueue, PointDoc, Rule, Subject,
     WebSocket,
@@ -56,6 +56,7 @@ mod reading;
 mod seen;
 mod sum;
 pub mod tables;
+mod tampering;
 mod task_draws;
 pub mod tasks;
 mod transfer_time;
@@ -227,6 +228,10 @@ impl Subject for Exec {
 
     fn dissector(&self, _: Side) -> Box<dyn Dissector> {
         Box::new(WebSocket::new(label::label))
+    }
+
+    fn tamper(&self, from: Side, how: Tampering, message: &[u8]) -> Option<Vec<u8>> {
+        (from == Side::Server).then(|| tampering::tamper(how, message))?
     }
 }
 

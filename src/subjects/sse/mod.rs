@@ -21,7 +21,7 @@ use crate::property::{
     CheckContext, Guarantees, Property, Retention, SlowUsers, Violation, WorkBounds,
     attempts_a_minute,
 };
-use crate::schedule::{Limit, Limits, Operation};
+use crate::schedule::{Limit, Limits, Operation, Tampering};
 use crate::subject::dyn_subject::read;
 use crate::subject::{
     DefectDoc, Dissector, HostContext, MilestoneDoc, OperationQueue, PointDoc, Rule, Subject,
@@ -42,6 +42,7 @@ mod properties;
 mod requests;
 mod story;
 pub mod tables;
+mod tampering;
 mod user;
 pub mod wrong;
 
@@ -184,6 +185,14 @@ impl Subject for Sse {
 
     fn dissector(&self, _: Side) -> Box<dyn Dissector> {
         Box::new(label::HttpLines::default())
+    }
+
+    fn tampered_messages(&self, _: Side) -> Box<dyn Dissector> {
+        Box::new(tampering::HttpAnswers::default())
+    }
+
+    fn tamper(&self, from: Side, how: Tampering, message: &[u8]) -> Option<Vec<u8>> {
+        (from == Side::Server).then(|| tampering::tamper(how, message))?
     }
 }
 

@@ -396,25 +396,36 @@ pub(super) async fn session(host: HostContext, call: Call, run: SessionRun, sess
 }
 
 /// Reads the stream of a command to its end. Returns whether it was complete. After a gap, the user reads
-/// on, and has given the command up.
+/// on, and has given the command up. The user drops a repeated event. Such a stream cannot be resumed, so it
+/// fails if an event is missing.
 async fn read_session(host: &HostContext, call: Call, named: &Named, stream: Open) -> bool {
     let silence = limits::client(&host.limits).silence;
     let Open { response, _connection } = stream;
     let mut body = response.into_body();
     let mut decoder = Decoder::new(1 << 20);
-    let mut has_gap = false;
+    let (mut has_gap, mut last) = (false, 0);
     while let Ok(Some(frame)) = timeout(silence, body.frame()).await {
         let data = frame.ok().and_then(|frame| frame.into_data().ok());
         if data.is_none_or(|data| decoder.feed(&data).is_err()) {
             break;
         }
-        for Record { event, .. } in std::iter::from_fn(|| decoder.next()).map(|next| next.record) {
+        let records = std::iter::from_fn(|| decoder.next()).map(|next| next.record);
+        for Record { position, event, .. } in records {
+            match position {
+                Some(position) if position <= last => continue,
+                Some(position) if position > last + 1 && !has_gap => {
+                    named.failed(&host.record, &Data::from("events are missing"));
+                    return false;
+                }
+                Some(position) => last = position,
+                None => {}
+            }
             match event {
                 Event::Output(pipe, bytes) if !has_gap => {
                     host.record.delivered(&named.pipe(pipe), bytes, None);
                 }
                 Event::Gap(gap) if !has_gap => {
-                    has_gap = true;
+                    has_gap = true; // the positions of the later events jump
                     named.given_up(&host.record, call, &Data::from(gap.to_string()));
                 }
                 Event::Ended { ending, took } => {

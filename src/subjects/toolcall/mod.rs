@@ -23,7 +23,7 @@ use crate::net::Endpoint;
 use crate::property::{
     CheckContext, Guarantees, Property, Violation, WorkBounds, attempts_a_minute,
 };
-use crate::schedule::{Limit, Limits};
+use crate::schedule::{Limit, Limits, Tampering};
 use crate::subject::{
     DefectDoc, Dissector, HostContext, MilestoneDoc, OperationQueue, PointDoc, Rule, Subject,
     VariantDoc, WebSocket,
@@ -49,6 +49,7 @@ mod settling;
 pub mod setup;
 mod silent;
 pub mod tables;
+mod tampering;
 mod tools;
 mod user;
 
@@ -230,5 +231,9 @@ impl Subject for Toolcall {
 
     fn dissector(&self, _: Side) -> Box<dyn Dissector> {
         Box::new(WebSocket::new(label::label))
+    }
+
+    fn tamper(&self, from: Side, how: Tampering, message: &[u8]) -> Option<Vec<u8>> {
+        (from == Side::Server).then(|| tampering::tamper(how, message))?
     }
 }

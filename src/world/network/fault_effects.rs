@@ -45,6 +45,11 @@ impl SimNet {
                 let toward = toward.map(|host| self.host(host)).transpose()?;
                 self.begin_lasting(new(target, toward, FaultAction::Link(fault.clone())), lasts);
             }
+            Effect::Tamper { place, toward, how, messages, lasts } => {
+                let (target, toward) = (self.place(place)?, self.host(toward)?);
+                let action = FaultAction::Tamper(how, messages.unwrap_or(u64::MAX));
+                self.begin_lasting(new(target, Some(toward), action), lasts);
+            }
             _ => return Err("it is no fault of a connection or link".into()),
         }
         Ok(())

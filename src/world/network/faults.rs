@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::history::{ConnIndex, Nature, Time};
 use crate::schedule::fault::effect::ChildFault;
 use crate::schedule::fault::segment::{Leaving, LinkEffects, Passing};
-use crate::schedule::{Conn, Fault, Host, Learns, TrafficCount};
+use crate::schedule::{Conn, Fault, Host, Learns, Tampering, TrafficCount};
 use crate::world::thread::HostIx;
 
 use super::conns::Conns;
@@ -54,6 +54,8 @@ pub(in crate::world) enum FaultAction {
     Link(Fault),
     /// The connection dies when this number of bytes or messages has arrived.
     CutAfter(TrafficCount),
+    /// Messages change, this many more at most.
+    Tamper(Tampering, u64),
     /// The connection is dead, or the host is down. The fault is over when both ends have detected
     /// it.
     Dead,

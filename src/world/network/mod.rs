@@ -34,6 +34,7 @@ mod packets;
 pub(super) mod queue;
 pub(super) mod retransmission;
 pub(super) mod stack;
+mod tampering;
 pub(super) mod timeline;
 pub(super) mod windows;
 

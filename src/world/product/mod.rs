@@ -5,4 +5,5 @@ pub(super) mod machine;
 pub(super) mod outside;
 pub(super) mod prober;
 pub(super) mod stream;
+mod tampering;
 pub(super) mod tracing_layer;

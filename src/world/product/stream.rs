@@ -22,6 +22,7 @@ use crate::world::local;
 use crate::world::network::conns::{PendingConnect, SharedEnd};
 use crate::world::network::stack::{RawListener, RawSocket};
 use crate::world::product::machine::{self, Counted};
+use crate::world::product::tampering::TamperedBytes;
 use crate::world::thread::{self, HostIx, UNUSED};
 
 /// The number of unread bytes from which a read may require a window update.
@@ -268,6 +269,8 @@ struct WorldStream {
     end: SharedEnd,
     /// Whether the user has read the end of the stream.
     at_end: bool,
+    /// Changes received messages, if a fault of the run may do so.
+    tampered: Option<Box<TamperedBytes>>,
 }
 
 impl WorldStream {
@@ -284,11 +287,14 @@ impl WorldStream {
             end.socket = Some(socket);
             end.early.clear();
         }
-        local::with(|world| {
+        let tampers = local::with(|world| {
             world.hosts.get_mut(host).sockets += 1;
             world.net.mark_established(conn, side);
+            world.tampers
         });
-        Stream::new(WorldStream { host, conn, side, end, at_end: false }, ConnId(conn.0 as u64 + 1))
+        let tampered = tampers.then(|| Box::new(TamperedBytes::new(conn, side.other())));
+        let stream = WorldStream { host, conn, side, end, at_end: false, tampered };
+        Stream::new(stream, ConnId(conn.0 as u64 + 1))
     }
 
     fn note_end(&mut self) {
@@ -299,13 +305,14 @@ impl WorldStream {
     }
 }
 
-impl AsyncRead for WorldStream {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
+impl WorldStream {
+    /// Reads what the socket has received.
+    fn poll_receive(
+        &mut self,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let this = &mut *self;
+        let this = self;
         let mut end = this.end.lock();
         if !end.saved.is_empty() {
             let n = end.saved.len().min(buf.remaining());
@@ -339,6 +346,40 @@ impl AsyncRead for WorldStream {
             this.note_end();
         }
         Poll::Ready(Ok(()))
+    }
+
+    /// Reads what the socket has received, after faults have changed it.
+    fn poll_receive_tampered(
+        &mut self,
+        tampered: &mut TamperedBytes,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let mut space = [0; 4096];
+        while buf.remaining() > 0 && !tampered.read(buf) {
+            let mut received = ReadBuf::new(&mut space);
+            std::task::ready!(self.poll_receive(cx, &mut received))?;
+            if received.filled().is_empty() {
+                tampered.finish();
+                tampered.read(buf);
+                break;
+            }
+            tampered.receive(received.filled());
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncRead for WorldStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let Some(mut tampered) = self.tampered.take() else { return self.poll_receive(cx, buf) };
+        let polled = self.poll_receive_tampered(&mut tampered, cx, buf);
+        self.tampered = Some(tampered);
+        polled
     }
 }
 

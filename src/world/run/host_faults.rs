@@ -41,6 +41,7 @@ impl World {
             }
             Effect::Hold(_) => Err("no task reached the point".into()),
             Effect::Link { .. }
+            | Effect::Tamper { .. }
             | Effect::Cut { .. }
             | Effect::CutAfter { .. }
             | Effect::Reset { .. } => self.net.begin(step, fault),

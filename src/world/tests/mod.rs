@@ -15,5 +15,6 @@ mod quiet;
 mod resources;
 mod several;
 mod stale;
+mod tampering;
 
 pub(super) use bare::*;

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use reknit_resume::EVER;
 use reknit_seams::defect;
 
 use super::body::{Body, BodyWindow, body, request_id};
@@ -116,6 +117,7 @@ impl Client {
     /// answer.
     pub async fn http_stream(&self, request: HttpRequest) -> Result<Streaming, Failure> {
         let wait = request.timeout.filter(|_| !defect!(StreamWaitsAsACall)).unwrap_or_default();
+        let wait = if defect!(StreamWaitsForEver) { EVER } else { wait };
         let number = self.line.http_number();
         let room =
             BodyWindow { pieces: self.line.limits.body_frames, bytes: self.line.limits.body_bytes };

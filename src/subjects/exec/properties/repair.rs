@@ -173,7 +173,7 @@ impl<'a> Outputs<'a> {
 /// itself, no event is missing if the retention could hold all output of the process that its user has not
 /// received, and the client keeps the events for a subscriber, however slow.
 pub(super) fn processes_fail_truly(cx: &CheckContext<'_>) -> Vec<Violation> {
-    if !cx.plan.puppets.is_empty() {
+    if !cx.plan.is_honest() {
         return Vec::new();
     }
     let mut outputs = Outputs::default();
@@ -293,6 +293,11 @@ pub(super) fn gaps_are_requested(cx: &CheckContext<'_>) -> Vec<Violation> {
             }
             EventKind::Milestone { name: "exec.client.received", .. } => {
                 requested.remove(host);
+            }
+            // The client repeats the read after a pause, which `repetitions_pause` judges.
+            EventKind::Milestone { name: "exec.client.read-refused", .. } => {
+                open.remove(host);
+                requested.insert(host);
             }
             EventKind::Milestone { name: "exec.client.page", .. } => {
                 repaired.insert(host, event.at);

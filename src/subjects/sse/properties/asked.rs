@@ -6,14 +6,14 @@ use crate::history::{Answer, Content, ProcessOutcome, Time};
 use crate::process::KILL;
 use crate::property::violation::{fields, kinds};
 use crate::property::{Violation, ViolationFields};
-use crate::subjects::judging::has_puppet;
+use crate::subjects::judging::servers_may_lie;
 use crate::subjects::records;
 use crate::subjects::sse::names::OVERHEAD;
 use crate::subjects::sse::notes::{SeenRefusal, SeenStatus, SseFailure, SseNote};
 use crate::subjects::sse::operations::SseOperation;
 use crate::subjects::sse::story::{Process, Question, Story};
 use crate::subjects::sse::tables::is_execd;
-use crate::world::process::ProcessEnd;
+use crate::world::process::{ProcessEnd, UNKNOWN_EXIT};
 use reknit_sse::client::Failure;
 use reknit_sse::wire::{CommandStatus, Cursor, Ending};
 
@@ -86,7 +86,7 @@ const EARLIER: &[&str] = &["COMMAND_NOT_FOUND", "COMMAND_EXPIRED", "UNAUTHORIZED
 
 pub(super) fn cursor_is_checked(story: &Story<'_>) -> Vec<Violation> {
     // A puppet follows its script, whatever cursor it is asked with.
-    if has_puppet(story.cx) {
+    if servers_may_lie(story.cx) {
         return Vec::new();
     }
     let wrong = story.questions.iter().filter_map(|question| {
@@ -181,6 +181,7 @@ pub(super) fn status_is_true(story: &Story<'_>) -> Vec<Violation> {
                     (Ending::TimedOut, ProcessOutcome::Signal(real)) => {
                         real == KILL && limit_had_passed(story, &question.record, ended)
                     }
+                    (Ending::Lost(_), ProcessOutcome::Exit(real)) => real == UNKNOWN_EXIT,
                     _ => false,
                 };
                 let data =
@@ -251,7 +252,7 @@ fn untrue_start(
     let exact = Duration::from_millis(1);
     let is_true = asked <= began + exact && began <= launched + exact;
     // A fault may set the clock of the server.
-    let is_judged = story.is_prompt(at) && !has_puppet(story.cx);
+    let is_judged = story.is_prompt(at) && !servers_may_lie(story.cx);
     (!is_true && is_judged).then(|| fields! { began, asked, launched })
 }
 
@@ -273,7 +274,7 @@ fn untrue_span(
     let most = millis(at.since(asked)) + 1;
     let is_true = least <= ran && ran <= most;
     // A fault may set the clock of the server.
-    let is_judged = story.is_prompt(at) && !has_puppet(story.cx);
+    let is_judged = story.is_prompt(at) && !servers_may_lie(story.cx);
     (!is_true && is_judged).then(|| fields! { ran, least, most })
 }
 
@@ -339,7 +340,7 @@ fn untrue_time(
     let least = millis(ended.since(*process.launched.last()?)).saturating_sub(1);
     let most = millis(at.since(asked.asked)) + 1;
     let data = fields! { on: on.to_owned(), took, least, most };
-    if has_puppet(story.cx) {
+    if servers_may_lie(story.cx) {
         return None;
     }
     story.cx.judges("endings_are_true");
@@ -348,6 +349,9 @@ fn untrue_time(
 }
 
 pub(super) fn refusal_is_true(story: &Story<'_>) -> Vec<Violation> {
+    if servers_may_lie(story.cx) {
+        return Vec::new();
+    }
     let refused = story.questions.iter().filter_map(|question| {
         let (at, answer) = question.answer?;
         let Answer::Refused(why) = answer else { return None };
@@ -446,7 +450,7 @@ pub(super) fn is_crowded(story: &Story<'_>, at: Time) -> bool {
 fn is_crowded_out(story: &Story<'_>, at: Time, ended: Time) -> bool {
     // Otherwise the server may learn of the ends in another order, or run commands of which the history
     // says nothing.
-    if !story.is_prompt(at) || !story.cx.plan.puppets.is_empty() {
+    if !story.is_prompt(at) || !story.cx.plan.is_honest() {
         return is_crowded(story, at);
     }
     let (count, bytes) = ended_logs(story, |record, other| {

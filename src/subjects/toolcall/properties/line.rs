@@ -12,7 +12,7 @@ use crate::history::{Call, ConnIndex, EventKind, Time};
 use crate::property::path::{NEVER, crowded, full_intervals};
 use crate::property::violation::{fields, kinds};
 use crate::property::{About, CheckContext, Violation, ViolationFields};
-use crate::subjects::judging::{has_puppet, host, judged};
+use crate::subjects::judging::{host, judged, servers_may_lie};
 use crate::subjects::toolcall::answers::wants_a_token;
 use crate::subjects::toolcall::limits::host_limits;
 use crate::subjects::toolcall::notes::{Became, By, OfCall, OfChannel, Question};
@@ -39,7 +39,7 @@ kinds! {
 /// A client is connected again after enough time without faults, and has the same permissions as
 /// before.
 pub(super) fn client_comes_back(story: &Story<'_>) -> Vec<Violation> {
-    if has_puppet(story.cx) {
+    if servers_may_lie(story.cx) {
         return Vec::new();
     }
     let mut away: BTreeMap<&str, Time> = BTreeMap::new();
@@ -112,7 +112,7 @@ pub(super) fn client_comes_back(story: &Story<'_>) -> Vec<Violation> {
 fn without_place(story: &Story<'_>) -> Vec<Violation> {
     let (limits, default) = (&story.host_limits, super::story::defaults());
     let is_small = limits.active_clients < default.active_clients || story.may_be_full();
-    if is_small || !story.cx.plan.puppets.is_empty() {
+    if is_small || !story.cx.plan.is_honest() {
         return Vec::new();
     }
     let mut connected: BTreeMap<&str, Time> = BTreeMap::new();
@@ -360,7 +360,7 @@ const BEHIND: &str = "the client is too far behind";
 
 /// A connection is not given up if both ends could always receive data over it.
 pub(super) fn healthy_is_kept(story: &Story<'_>) -> Vec<Violation> {
-    if has_puppet(story.cx) {
+    if servers_may_lie(story.cx) {
         return Vec::new();
     }
     let detection = story.cx.guarantees.detection * 2 + story.moment();
@@ -432,7 +432,7 @@ pub(super) fn healthy_is_kept(story: &Story<'_>) -> Vec<Violation> {
 /// G10: a question to a client ends with that client's connections, or at its deadline. A restore
 /// also ends at its deadline.
 pub(super) fn requests_settle(story: &Story<'_>) -> Vec<Violation> {
-    if has_puppet(story.cx) {
+    if servers_may_lie(story.cx) {
         return Vec::new();
     }
     let mut questions: BTreeMap<(&str, &str), (Time, &str)> = BTreeMap::new();

@@ -78,7 +78,10 @@ impl ProcessState {
         generation: u64,
         now: Instant,
     ) -> Result<After, Failure> {
-        let unwatched = answer.failure.take();
+        // A process whose exit is known goes on to its end, as one whose exit arrived as an event. The
+        // server then failed to learn the exit code, which is -1.
+        let is_over = answer.exited && !defect!(FailureOverridesExit);
+        let unwatched = answer.failure.take().filter(|_| !is_over);
         self.merge(answer, generation, now)?;
         // While the log refuses events, a later read reports it again.
         let unwatched = unwatched.filter(|_| !self.is_refused());

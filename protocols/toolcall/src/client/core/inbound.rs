@@ -5,6 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
+use super::phase::Line;
 use super::request::{PendingRequest, Purpose, answer};
 use super::{ClientCore, ClientEffect};
 use crate::client::Failure;
@@ -81,6 +82,12 @@ impl ClientCore {
 
     fn on_notification(&mut self, name: &str, params: Option<&RawValue>) -> Result<(), ()> {
         if name == method::ACTION {
+            // The host answers the handshake first. The answer brings what the client missed, and this
+            // action comes after that.
+            let is_early = matches!(self.line, Line::Shaking { .. });
+            if is_early && !defect!(EarlyActionsAreApplied) {
+                return Err(());
+            }
             let envelope: ActionEnvelope = read(params).map_err(drop)?;
             self.on_action(envelope);
             self.look_for_calls();
