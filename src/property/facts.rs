@@ -330,8 +330,10 @@ impl<'a> Facts<'a> {
                 };
                 self.views[number].resumes = earlier.map(stopped).next();
             }
-            self.views[number].fit =
-                Fit::best(&self.sources[self.views[number].source], &self.views[number]);
+            let view = &self.views[number];
+            let call = view.opened.and_then(|(.., call)| self.call(call));
+            let asked = call.map_or(0, |call| call.index);
+            self.views[number].fit = Fit::best(&self.sources[view.source], view, asked);
         }
     }
 }

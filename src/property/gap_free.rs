@@ -307,6 +307,17 @@ mod tests {
     }
 
     #[test]
+    fn a_user_that_asks_after_the_restart_gets_nothing_of_the_first_life() {
+        let first = produced(&["a", "b"]).died("server", 1_000).started("server", 2_000);
+        let again = first.produced("s1", 3_000, "x").by("client2").opened("s1", 2, 4_000);
+        delivered(again.clone(), &["x"]).holds("gap_free");
+        assert_eq!(
+            delivered(again, &["a", "b"]).violations("gap_free"),
+            ["s1: item 1 was delivered with byte 1 wrong (generation 2, at 4.231 s)"]
+        );
+    }
+
+    #[test]
     fn a_producer_that_lives_again_after_its_end_may_begin_again() {
         let scripted = produced(&["a", "b"]).ended("s1", 2_000, "total 2");
         let again = scripted.clone().produced("s1", 3_000, "").produced("s1", 3_100, "x");

@@ -146,16 +146,20 @@ pub struct Difference {
 
 impl Fit {
     /// Returns the best match over all positions at which the view may begin. These are the start
-    /// of each incarnation of the producer and, if its user had opened the stream before, the
-    /// position where that view stopped, or the first item after the new opening. Among complete
-    /// matches, the one that reaches furthest wins.
-    pub fn best(source: &Source<'_>, view: &View<'_>) -> Fit {
+    /// of each incarnation of the producer that was not replaced before its user asked for the stream
+    /// (`asked`, an entry), and, if its user had opened the stream before, the position where that view
+    /// stopped, or the first item after the new opening. Among complete matches, the one that reaches
+    /// furthest wins.
+    pub fn best(source: &Source<'_>, view: &View<'_>, asked: usize) -> Fit {
         let opened = view
             .opened
             .map(|(index, ..)| source.produced_before(index))
             .filter(|_| view.resumes.is_some());
-        let first = source.incarnations.first().copied().unwrap_or(0);
-        let others = source.incarnations.iter().copied().skip(1).chain(view.resumes).chain(opened);
+        let before = source.produced_before(asked);
+        let replaced = source.incarnations.iter().skip(1).filter(|start| **start < before).count();
+        let mut incarnations = source.incarnations.iter().copied().skip(replaced);
+        let first = incarnations.next().unwrap_or(0);
+        let others = incarnations.chain(view.resumes).chain(opened);
         others.map(|start| Fit::from(start, &source.items, &view.delivered)).fold(
             Fit::from(first, &source.items, &view.delivered),
             |best, other| {

@@ -163,6 +163,7 @@ impl Body {
                 self.over = matches!(next, None | Some(Err(_)));
                 return next;
             }
+            // `Notify` keeps a wake-up that comes between the look and the wait.
             self.queue.wake.notified().await;
         }
         None

@@ -172,7 +172,8 @@ impl Turn {
         Ok(self.ended(&id).await)
     }
 
-    /// Waits until a call may run, or is over. Checks before it waits, so earlier events count.
+    /// Waits until a call may run, or is over. Checks before it waits, so earlier events count. A change
+    /// between the look and the wait counts, too: the receiver is older than the look.
     pub async fn permission(&self, id: &CallId) -> Permission {
         let pending = |state: &ToolCallState| {
             matches!(state, ToolCallState::Streaming(_) | ToolCallState::PendingConfirmation(_))

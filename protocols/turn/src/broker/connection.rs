@@ -96,6 +96,7 @@ async fn step(
             point!("turn.broker.received", conn = client.0).await;
             shared.core().on_line(client, line, Instant::now());
         }
+        // `Notify` keeps a wake-up that comes between the pull and the wait.
         () = wake.notified() => {}
         () = sleep(most), if is_late => return Err(End::Cut),
     }

@@ -111,6 +111,7 @@ impl Tasks {
             };
             tokio::select! {
                 biased;
+                // `Notify` keeps a change that comes between the look at the core and the wait.
                 () = changed.notified() => {}
                 Some(_) = self.clients.join_next() => {}
                 accepted = accept, if room => match accepted {

@@ -113,6 +113,7 @@ impl Recorder {
             if is_closed {
                 return;
             }
+            // `Notify` keeps a wake-up that comes between the look and the wait.
             self.wake.notified().await;
         }
     }

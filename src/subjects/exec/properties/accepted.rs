@@ -2,8 +2,9 @@
 //! to a terminate says whether the process ran.
 //!
 //! Both count from the answer that the user received, so they need no network. A process that ends
-//! earlier, for any reason, is no violation. An effect that is due during a fault of a host or of
-//! its processes is due after the fault. A closed pipe or a death excuses the rest of the run.
+//! earlier, for any reason, is no violation. An effect that is due during a fault of a server or of
+//! its processes is due after the fault. A closed pipe or a death excuses the processes that had started
+//! before it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,7 +18,7 @@ use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation, ViolationFields};
 use crate::schedule::Fault;
 use crate::subjects::exec::answers::WasRunning;
-use crate::subjects::judging::{has_puppet, is_of_the_network, judged};
+use crate::subjects::judging::{is_of_the_network, judged, servers_may_lie};
 use crate::world::process::{Input, PIPE, ProcessEnd, Setup, TABLE};
 
 kinds! {
@@ -56,10 +57,29 @@ struct Truth<'a> {
     killed: BTreeSet<&'a str>,
     /// The bytes that each process read or printed.
     bytes: BTreeMap<&'a str, usize>,
-    /// The faults of hosts and processes: when each began, and when its effect ended.
-    faults: BTreeMap<usize, (Time, Time)>,
-    /// The faults whose effect lasts for the rest of the run.
-    lasting: BTreeSet<usize>,
+    /// When each process started.
+    started: BTreeMap<&'a str, Time>,
+    /// The faults of servers and their processes.
+    faults: BTreeMap<usize, ServerFault>,
+}
+
+/// A fault of a server or of its processes.
+struct ServerFault {
+    began: Time,
+    /// The end of the fault.
+    over: Time,
+    /// Whether its effect on the processes that had started before it outlasts it.
+    is_lasting: bool,
+}
+
+impl ServerFault {
+    /// Returns when the effect on a process that started at a time is over.
+    fn over_for(&self, started: Time) -> Time {
+        match self.is_lasting {
+            true if started <= self.began => NEVER,
+            _ => self.over,
+        }
+    }
 }
 
 /// A call on a process, and its answer.
@@ -92,7 +112,10 @@ impl<'a> Truth<'a> {
                         });
                     }
                 }
-                EventKind::Effect { call, .. } => drop(truth.effects.insert(*call)),
+                EventKind::Effect { call, target } => {
+                    truth.effects.insert(*call);
+                    truth.started.entry(target).or_insert(event.at);
+                }
                 EventKind::Ended { stream, outcome } => {
                     truth.ends.entry(&stream.0).or_insert(event.at);
                     if outcome.downcast_ref() == Some(&ProcessOutcome::Signal(KILL)) {
@@ -102,15 +125,17 @@ impl<'a> Truth<'a> {
                 EventKind::Produced { stream, bytes } => {
                     *truth.bytes.entry(cx.guarantees.whole(stream)).or_default() += bytes.len();
                 }
-                EventKind::FaultBegan { fault, what, nature, .. }
-                    if !is_of_the_network(what) && *nature != Nature::Harmless =>
+                EventKind::FaultBegan { fault, what, nature, scope, .. }
+                    if !is_of_the_network(what)
+                        && (*nature != Nature::Harmless || is_lasting(what))
+                        && scope.hosts.iter().any(|host| cx.servers.contains(&host.as_str())) =>
                 {
-                    truth.faults.insert(*fault, (event.at, NEVER));
-                    truth.lasting.extend(is_lasting(what).then_some(*fault));
+                    let (began, over, is_lasting) = (event.at, NEVER, is_lasting(what));
+                    truth.faults.insert(*fault, ServerFault { began, over, is_lasting });
                 }
-                EventKind::FaultEnded { fault } if !truth.lasting.contains(fault) => {
-                    if let Some((_, over)) = truth.faults.get_mut(fault) {
-                        *over = event.at;
+                EventKind::FaultEnded { fault } => {
+                    if let Some(fault) = truth.faults.get_mut(fault) {
+                        fault.over = event.at;
                     }
                 }
                 _ => {}
@@ -121,15 +146,17 @@ impl<'a> Truth<'a> {
 
     /// Returns the time by which an answered call must have taken effect, if the run lasts until then.
     fn due(&self, call: &AnsweredCall<'_>, until: Time) -> Option<Time> {
-        let faults = self.faults.values().filter(|(_, over)| *over >= call.at);
-        let due =
-            faults.fold(
-                call.at + SOON,
-                |due, (began, over)| {
-                    if *began <= due { due.max(*over + SOON) } else { due }
-                },
-            );
+        let due = self.faults_for(call).filter(|(_, over)| *over >= call.at).fold(
+            call.at + SOON,
+            |due, (began, over)| if began <= due { due.max(over + SOON) } else { due },
+        );
         (due < until).then_some(due)
+    }
+
+    /// Returns the faults, with the end of the effect of each on the process of a call.
+    fn faults_for(&self, call: &AnsweredCall<'_>) -> impl Iterator<Item = (Time, Time)> {
+        let started = self.started.get(call.process).copied().unwrap_or(Time::ZERO);
+        self.faults.values().map(move |fault| (fault.began, fault.over_for(started)))
     }
 
     /// Returns whether the process of a call still ran at a time.
@@ -161,7 +188,7 @@ fn setup(cx: &CheckContext<'_>, asked: &UserOperation<'_>) -> Setup {
 }
 
 pub(super) fn input_arrives(cx: &CheckContext<'_>) -> Vec<Violation> {
-    if has_puppet(cx) {
+    if servers_may_lie(cx) {
         return Vec::new();
     }
     let truth = Truth::of(cx);
@@ -191,7 +218,7 @@ pub(super) fn input_arrives(cx: &CheckContext<'_>) -> Vec<Violation> {
 }
 
 pub(super) fn signals_take_effect(cx: &CheckContext<'_>) -> Vec<Violation> {
-    if has_puppet(cx) {
+    if servers_may_lie(cx) {
         return Vec::new();
     }
     let truth = Truth::of(cx);
@@ -219,7 +246,7 @@ pub(super) fn signals_take_effect(cx: &CheckContext<'_>) -> Vec<Violation> {
 
 /// A server knows the end of a process soon after it, if no fault delays it.
 pub(super) fn terminates_tell_truth(cx: &CheckContext<'_>) -> Vec<Violation> {
-    if has_puppet(cx) {
+    if servers_may_lie(cx) {
         return Vec::new();
     }
     let truth = Truth::of(cx);
@@ -227,8 +254,8 @@ pub(super) fn terminates_tell_truth(cx: &CheckContext<'_>) -> Vec<Violation> {
         let WasRunning(said) = *call.answer.done::<WasRunning>()?;
         let ended = truth.ends.get(call.process).copied();
         let from = ended.unwrap_or(call.asked.at).min(call.asked.at);
-        let mut faults = truth.faults.values();
-        if faults.any(|(began, over)| *began <= call.at && *over >= from) {
+        let mut faults = truth.faults_for(call);
+        if faults.any(|(began, over)| began <= call.at && over >= from) {
             return None;
         }
         // The server may know an end a moment later. Both answers are true for an end during the call, if
@@ -269,7 +296,7 @@ mod tests {
 
     use super::super::tests::{started, violations};
     use super::*;
-    use crate::history::Class;
+    use crate::history::{Class, Scope};
     use crate::property::scripted::ScriptedRun;
     use crate::schedule::{Fault, Host, faults};
 
@@ -284,7 +311,24 @@ mod tests {
     fn stopped(scripted: ScriptedRun) -> ScriptedRun {
         let what =
             Fault::StopChildren(faults::StopChildren { host: Host::from("server"), lasts: None });
-        scripted.fault(2_050, Some(5_000), crate::history::Nature::Slows, what)
+        let scope = Scope { hosts: vec!["server".into()], ..Scope::default() };
+        scripted.fault_in(2_050, Some(5_000), Nature::Slows, what, scope)
+    }
+
+    #[test]
+    fn a_death_excuses_only_the_processes_that_had_started_before_it() {
+        let found = |died, host: &str| {
+            let host = Host::from(host);
+            let scope = Scope { hosts: vec![host.clone()], ..Scope::default() };
+            let processes = crate::schedule::Orphans::Die;
+            let what = Fault::Crash(faults::Crash { host, lasts: None, processes });
+            let accepted = call("write").answered(2, 2_100, Answer::queued("accepted"));
+            let run = accepted.fault_in(died, Some(died), Nature::Kills, what, scope);
+            violations(&run, input_arrives).len()
+        };
+        assert_eq!(found(2_200, "server"), 0);
+        assert_eq!(found(105, "server"), 1, "the process started after it");
+        assert_eq!(found(2_200, "client"), 1);
     }
 
     #[test]

@@ -37,7 +37,7 @@ fn refused(run: ScriptedRun, message: &str) -> usize {
 #[test]
 fn a_host_with_a_fault_may_say_late_that_a_process_ended() {
     let found = |began, ended| {
-        let run = started().slows(began, ended);
+        let run = started().by("server").slows(began, ended).by("client");
         let run = run.ended("p1", 3_000, ProcessOutcome::Exit(0));
         let run = asked(run, 2, 5_000, "terminate", P1).answered(2, 5_100, WasRunning(true));
         violations(&run, terminates_tell_truth).len()
