@@ -193,9 +193,9 @@ pub trait Subject: Send + Sync + 'static {
     }
 
     /// Returns what the peer receives instead of a message that an end wrote, if the fault `tamper`
-    /// changes it. Returns `None` if the change does not apply to this message. A change leaves alone
-    /// what is below the protocol: a WebSocket upgrade, a pong, a heartbeat. Without them, the
-    /// connection is just dead. Default: `drop` and `repeat` apply to all messages, the others to
+    /// changes it. Returns `None` if the change does not apply to this message. A subject should leave
+    /// alone what is below its protocol: a WebSocket upgrade, a pong, a heartbeat. Without them, the
+    /// peer only counts as silent. Default: `drop` and `repeat` apply to all messages, the others to
     /// none.
     fn tamper(&self, _from: Side, how: Tampering, message: &[u8]) -> Option<Vec<u8>> {
         match how {

@@ -1,7 +1,7 @@
 //! The printed form of a seed: one word that holds everything a plan is drawn from.
 //!
 //! `exec:default:g10:1723+disconnect-kills+server.retained-bytes=1B` is the plan that generator
-//! version 8 draws for `exec` from its default swarm and the number 1723, with one defect
+//! version 10 draws for `exec` from its default swarm and the number 1723, with one defect
 //! switched on and one limit set.
 
 use std::fmt;

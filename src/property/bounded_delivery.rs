@@ -34,7 +34,7 @@ kinds! {
 
 /// Checks for items that arrived too late.
 pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
-    for view in facts.views.iter().filter(|view| !facts.path(view.path).may_lie()) {
+    for view in facts.views.iter().filter(|view| !facts.path(view.path).has_false_peer()) {
         check_view(facts, view, broken);
     }
 }

@@ -132,7 +132,7 @@ impl From<Why> for Phrase {
 fn check_view(facts: &Facts<'_>, view: &View<'_>, broken: &mut Findings) {
     let Some((_, opened, _)) = view.opened else { return };
     // A client may never learn of messages that it did not receive.
-    if facts.path(view.path).tampered {
+    if facts.path(view.path).is_tampered_since(opened) {
         return;
     }
     let ending = view.ending().map(|(index, at, _)| (index, at));
@@ -158,7 +158,8 @@ fn check_view(facts: &Facts<'_>, view: &View<'_>, broken: &mut Findings) {
 
 fn check_call(facts: &Facts<'_>, call: &CallFacts<'_>, broken: &mut Findings) {
     // Not every protocol limits how long a call waits for an answer that a fault took away.
-    let waits_for_ever = facts.path(call.path).tampered && facts.guarantees().call_wait.is_zero();
+    let waits_for_ever =
+        facts.path(call.path).is_tampered_since(call.at) && facts.guarantees().call_wait.is_zero();
     if call.opened || waits_for_ever {
         return;
     }
@@ -318,7 +319,8 @@ pub(super) fn heard_from(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Ti
 /// the judged time.
 fn next_item(facts: &Facts<'_>, view: &View<'_>) -> Option<Time> {
     let is_open = view.ending().is_none_or(|(_, at, _)| at > facts.horizon);
-    let is_judged = is_open && view.fit.difference.is_none() && !facts.path(view.path).may_lie();
+    let is_judged =
+        is_open && view.fit.difference.is_none() && !facts.path(view.path).has_false_peer();
     let next = view.fit.start + view.fit.items;
     let mut items = facts.sources[view.source].items.iter().skip(next).filter(|_| is_judged);
     items.find(|item| !item.bytes.is_empty()).map(|item| item.at)
@@ -454,7 +456,8 @@ pub(super) fn answers(facts: &Facts<'_>, call: &CallFacts<'_>) -> Duration {
 /// world or a slow user, plus the transfer of the answers. A puppet may leave all of the requests in
 /// flight without an answer, each time. So may a fault that changes messages.
 pub(super) fn patience(facts: &Facts<'_>, call: &CallFacts<'_>) -> Duration {
-    let is_patient = facts.path(call.path).may_lie() || may_wait_for_others_to_act(facts, call);
+    let is_patient =
+        facts.path(call.path).has_false_peer() || may_wait_for_others_to_act(facts, call);
     let outside = if is_patient { facts.guarantees().call_wait } else { Duration::ZERO };
     let outside = outside.saturating_mul(rounds(facts, call).saturating_add(1));
     call.operation.wait() + outside + answers(facts, call)

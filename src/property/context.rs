@@ -1,6 +1,6 @@
 //! The definition of a property, and its input.
 
-use crate::history::History;
+use crate::history::{Event, EventKind, History};
 use crate::schedule::{Limits, MilestoneDoc, Plan};
 
 use super::guarantees::Guarantees;
@@ -49,6 +49,17 @@ pub struct CheckContext<'a> {
 }
 
 impl CheckContext<'_> {
+    /// Whether every host did what its program says, and every message arrived as it was written.
+    pub fn is_honest(&self) -> bool {
+        self.plan.puppets.is_empty() && !self.was_tampered()
+    }
+
+    /// Whether a fault changed messages on their way.
+    pub fn was_tampered(&self) -> bool {
+        let is_change = |event: &Event| matches!(event.what, EventKind::Tampered { .. });
+        self.plan.has_tampering() && self.history.events.iter().any(is_change)
+    }
+
     /// Counts a case that a property judges: it compares something with what it demands, and no exemption applies.
     pub fn judges(&self, property: &'static str) {
         self.judgements.add(property);

@@ -89,7 +89,7 @@ fn report(failure: &FailureSite<'_>, when: Phrase, broken: &mut Findings) {
 /// Returns whether nothing happened to a path.
 fn is_calm(facts: &Facts<'_>, path: usize) -> bool {
     let path = facts.path(path);
-    path.faulty().is_empty() && !path.may_lie()
+    path.faulty().is_empty() && !path.has_false_peer()
 }
 
 /// Returns whether anything had happened elsewhere before an entry. The caller's path is calm, so

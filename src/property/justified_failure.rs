@@ -27,7 +27,7 @@
 //!   client may need that long to reconnect.
 //! - (d) A server host of its path died since the session began.
 //! - (e) Its user gave it up, or the world closed the client.
-//! - (f) A server of its path is a puppet.
+//! - (f) A server of its path is a puppet, or a fault changed a message on its path.
 //! - (g) It is a call that a host of the outside world had to answer, or that something slow may have
 //!   [held](super::Guarantees::held), or whose answer may need that long on the link (with the answers to the
 //!   calls whose requests may be before its own), and it had waited without an answer for as long as a call
@@ -186,7 +186,7 @@ impl FailureSite<'_> {
 
     /// Returns whether (e) or (f) applies: the failure shows nothing about the protocol.
     pub(super) fn is_exempt(&self, facts: &Facts<'_>) -> bool {
-        self.at >= facts.horizon || self.is_given_up() || facts.path(self.path).may_lie()
+        self.at >= facts.horizon || self.is_given_up() || facts.path(self.path).has_false_peer()
     }
 
     /// Returns whether its user gave it up, or has died.

@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use crate::history::{History, Nature, Scope, Time};
+use crate::history::{ConnIndex, EventKind, History, Nature, Scope, Time};
 use crate::schedule::fault::effect::{Effect, Place};
 use crate::schedule::{Fault, Plan};
 
@@ -72,8 +72,8 @@ pub struct Path<'a> {
     pub servers: Vec<&'a str>,
     /// Whether one of its servers is a puppet. The history then has no ground truth about it.
     pub puppet: bool,
-    /// Whether a fault changed messages on it.
-    pub tampered: bool,
+    /// When a fault last changed a message on it.
+    pub tampered: Option<Time>,
     /// Total number of bytes in the user's streams. Includes streams that reach users only in
     /// answers, and the [overhead](Guarantees::around) of the items.
     pub load: u64,
@@ -90,9 +90,14 @@ pub struct Path<'a> {
 }
 
 impl<'a> Path<'a> {
-    /// Returns whether one of its ends may see a peer that breaks the protocol.
-    pub fn may_lie(&self) -> bool {
-        self.puppet || self.tampered
+    /// Returns whether one of its ends saw a peer that breaks the protocol, or may have.
+    pub fn has_false_peer(&self) -> bool {
+        self.puppet || self.tampered.is_some()
+    }
+
+    /// Returns whether a fault changed a message on it at a time or later.
+    pub fn is_tampered_since(&self, at: Time) -> bool {
+        self.tampered.is_some_and(|last| last >= at)
     }
 
     /// Computes the path between a client and servers, under the faults of a run.
@@ -112,7 +117,7 @@ impl<'a> Path<'a> {
             client,
             servers,
             puppet,
-            tampered: false,
+            tampered: None,
             load: 0,
             deaths,
             fault_intervals,
@@ -120,10 +125,12 @@ impl<'a> Path<'a> {
             severed,
             latency,
         };
+        if plan.has_tampering() {
+            path.tampered = path.last_tampered(history);
+        }
         for fault in faults {
             if let Some(interval) = FaultInterval::of(fault, history, |host| path.has(host)) {
                 path.fault_intervals.push(interval);
-                path.tampered |= matches!(fault.what, Fault::Tamper(_));
                 path.add_severing(fault, plan);
             }
         }
@@ -178,6 +185,19 @@ impl<'a> Path<'a> {
             };
             self.severed.push((fault.began, fault.ended.min(lasted).min(healed)));
         }
+    }
+
+    /// Returns when a fault last changed a message on it.
+    fn last_tampered(&self, history: &History) -> Option<Time> {
+        let is_own = |conn: ConnIndex| {
+            let conn = &history.conns[conn.0];
+            self.has(conn.client.as_str()) && self.has(conn.server.as_str())
+        };
+        let mut changes = history.events.iter().rev().filter_map(|event| match event.what {
+            EventKind::Tampered { conn, .. } if is_own(conn) => Some(event.at),
+            _ => None,
+        });
+        changes.next()
     }
 
     fn add_down(&mut self, down: &Down<'_>) {

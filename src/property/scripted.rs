@@ -13,7 +13,8 @@ use crate::history::{
     History, Nature, Packet, Scope, Side, Stream, Time,
 };
 use crate::schedule::{
-    Fault, HoldEnd, Host, Limit, LinkPlace, MilestoneValue, Operation, Plan, Puppet, SlowBy, faults,
+    Action, Fault, HoldEnd, Host, Limit, LinkPlace, MilestoneValue, Operation, Plan, Puppet,
+    SlowBy, Step, Tampering, When, faults,
 };
 
 use super::{CheckContext, GENERIC, Guarantees, Judgements, Retention, WorkBounds};
@@ -347,6 +348,17 @@ impl ScriptedRun {
             lasts: None,
         });
         self.fault(ms, until, Nature::Slows, what)
+    }
+
+    /// A fault changed a message on the most recently added connection.
+    pub fn tampered(mut self, ms: u64) -> Self {
+        let (conn, from) = (ConnIndex(self.history.conns.len() - 1), Side::Server);
+        let place = LinkPlace::Link(self.by.clone(), "server".into());
+        let (toward, how) = (self.by.clone(), Tampering::Drop);
+        let tamper = faults::Tamper { place, toward, how, messages: None, lasts: None };
+        let (when, action) = (When::At(Duration::ZERO), Action::Fault(Fault::Tamper(tamper)));
+        self.plan.steps.push(Step { when, action });
+        self.entry(ms, None, EventKind::Tampered { fault: 0, conn, from, how, label: "m".into() })
     }
 
     pub fn died(self, host: &str, ms: u64) -> Self {

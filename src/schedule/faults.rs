@@ -1,6 +1,6 @@
 //! The table of faults. A fault is one file here, with one line in the table.
 //!
-//! Three rules apply to all rows, except that `tamper` changes what arrives:
+//! `tamper` changes what arrives. For all other rows, three rules apply:
 //! - Segments that a fault blocks are delayed, not lost. A real TCP retransmits them, so they
 //!   arrive after the fault, at the next retransmission (backoff from 200 ms, doubling, counted
 //!   from the first loss). But the sender gives up a connection with `TimedOut` if its data stays

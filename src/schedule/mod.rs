@@ -115,14 +115,9 @@ impl Plan {
         self.puppets.keys().any(|puppet| hosts.contains(&puppet.as_str()))
     }
 
-    /// Whether a fault changes messages on their way.
+    /// Whether a fault may change messages on their way.
     pub fn has_tampering(&self) -> bool {
         self.steps.iter().any(|step| matches!(step.action, Action::Fault(Fault::Tamper(_))))
-    }
-
-    /// Whether every host does what its program says, and every message arrives as it was written.
-    pub fn is_honest(&self) -> bool {
-        self.puppets.is_empty() && !self.has_tampering()
     }
 
     /// The entries of one of the subject's own tables, by name.

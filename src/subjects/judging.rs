@@ -26,8 +26,8 @@ pub(super) fn is_of_the_network(fault: &Fault) -> bool {
 /// Whether clients may see a server that breaks the protocol: a puppet plays it, or messages change on
 /// their way. There is no ground truth for what such a server says.
 #[cfg(any(feature = "exec", feature = "sse", feature = "toolcall"))]
-pub(super) fn servers_may_lie(cx: &CheckContext<'_>) -> bool {
-    cx.plan.has_puppet(cx.servers) || cx.plan.has_tampering()
+pub(super) fn peers_may_lie(cx: &CheckContext<'_>) -> bool {
+    cx.plan.has_puppet(cx.servers) || cx.was_tampered()
 }
 
 /// Generates the list of a subject's properties, and the function that checks all of them, from the

@@ -211,7 +211,7 @@ fn new(
         let Action::Fault(fault) = &step.action else { return false };
         matches!(fault.effect(), Effect::CutAfter { count: TrafficCount::Messages(_), .. })
     };
-    let tampers = plan.has_tampering();
+    let may_tamper = plan.has_tampering();
     let dissects = options.detail == Detail::Full || plan.steps.iter().any(counts_messages);
     World {
         net: SimNet::new(settings(&**subject, &plan, options), directory, stack),
@@ -223,7 +223,7 @@ fn new(
         gauges: Vec::new(),
         unowned_resources: BTreeSet::new(),
         dissects,
-        tampers,
+        may_tamper,
         log: Vec::new(),
         notes: Vec::new(),
         reached: Vec::new(),

@@ -36,7 +36,7 @@ pub(super) struct World {
     /// Whether this run counts messages.
     pub dissects: bool,
     /// Whether a fault of this run may change messages.
-    pub tampers: bool,
+    pub may_tamper: bool,
     /// The lines of the subject's own tracing output.
     pub log: Vec<String>,
     /// Buffers for the notes of a turn, and for the milestones and points among them.

@@ -751,3 +751,26 @@ fn an_item_of_the_outside_world_behind_a_fault_is_due_when_the_wait_is_over() {
     faulty(61_000 + BOUND).holds("bounded_ending");
     assert_eq!(faulty(61_001 + BOUND).violations("bounded_ending").len(), 1);
 }
+
+/// A client may never learn of the end that a fault took away. It learns of later ends.
+#[test]
+fn only_a_stream_that_was_open_when_a_message_changed_may_stay_open() {
+    let ended = |tampered| history().conn(1, 0, None).tampered(tampered).opened("s1", 1, 2_000);
+    let ended = |tampered| ended(tampered).ended("s1", 10_000, "total 1");
+    ended(2_000).end(600_000).holds("bounded_ending");
+    assert_eq!(ended(1_999).end(600_000).violations("bounded_ending").len(), 1);
+}
+
+/// A call has no bound then if the protocol gives it none.
+#[test]
+fn a_call_whose_answer_changed_may_wait_as_long_as_calls_may() {
+    let asked = |tampered| history().conn(1, 0, None).tampered(tampered).asked(7, 2_000);
+    let asked = |tampered| asked(tampered).end(600_000);
+    asked(2_000).holds("bounded_ending");
+    assert_eq!(asked(1_999).violations("bounded_ending").len(), 1);
+    let waits = |scripted: ScriptedRun| {
+        let wait = Duration::from_secs(5);
+        scripted.guarantees(|guarantees| guarantees.call_wait = wait)
+    };
+    assert_eq!(waits(asked(2_000)).violations("bounded_ending").len(), 1);
+}

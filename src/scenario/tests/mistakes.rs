@@ -322,7 +322,7 @@ const BROKEN: &[(&str, &str)] = &[
     ),
     (
         "[swarm.faults.weights]\nrestart = 1",
-        "f.toml:5:1: `restart` is not a key of `weights`; known: `cut`, `cut-after`, `partition`, `stall`, `blackhole`, `delay`, `delay-close`, `reset`, `slow`, `loss`, `reorder`, `flap` and 12 more",
+        "f.toml:5:1: `restart` is not a key of `weights`; known: `cut`, `cut-after`, `partition`, `stall`, `blackhole`, `delay`, `delay-close`, `reset`, `slow`, `loss`, `reorder`, `flap` and 13 more",
     ),
     (
         "[swarm.faults.weights]\ncut = { learns = {} }",

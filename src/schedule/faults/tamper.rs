@@ -40,7 +40,7 @@ impl Definition for Tamper {
             LASTS,
         ],
         client_sees: "Toward the client: a server that withholds or repeats messages, refuses requests, or names another session.",
-        server_sees: "Toward the server: the same of a client.",
+        server_sees: "Toward the server: the same of a client. The subjects of reknit change no messages toward a server, except that `counter` drops and repeats them.",
         outside: "A faulty peer, another version of it, or a proxy that loses, repeats or rewrites messages.",
         event: Fidelity::Full,
         turmoil: Fidelity::Full,

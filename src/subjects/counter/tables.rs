@@ -94,7 +94,7 @@ pub const MILESTONES: &[MilestoneDoc] = &[
     milestone("counter.client.session-lost", &["generation"], "the client lost its session: the server no longer had it"),
     milestone("counter.client.failed-deadline", &["generation"], "the client gave up at its recovery deadline"),
     milestone("counter.client.gap", &["stream", "next", "oldest"], "numbers of a stream are permanently lost"),
-    only("a puppet", milestone("counter.client.duplicate", &["stream", "index"], "the client dropped a number that it had already received")),
+    only("a puppet or `tamper`", milestone("counter.client.duplicate", &["stream", "index"], "the client dropped a number that it had already received")),
     milestone("counter.client.unanswered", &[], "a call timed out"),
     only("a user that does not read", milestone("counter.client.overrun", &["stream"], "a stream failed because its user was too slow")),
     milestone("counter.server.attached", &["generation", "conn", "resumed"], "the server attached a connection to a session"),

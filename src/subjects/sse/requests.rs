@@ -396,8 +396,8 @@ pub(super) async fn session(host: HostContext, call: Call, run: SessionRun, sess
 }
 
 /// Reads the stream of a command to its end. Returns whether it was complete. After a gap, the user reads
-/// on, and has given the command up. The user drops a repeated event. Such a stream cannot be resumed, so it
-/// fails if an event is missing.
+/// on, and has given the command up. The stream of a session cannot be resumed, so it fails if an event is
+/// missing or comes twice.
 async fn read_session(host: &HostContext, call: Call, named: &Named, stream: Open) -> bool {
     let silence = limits::client(&host.limits).silence;
     let Open { response, _connection } = stream;
@@ -412,9 +412,8 @@ async fn read_session(host: &HostContext, call: Call, named: &Named, stream: Ope
         let records = std::iter::from_fn(|| decoder.next()).map(|next| next.record);
         for Record { position, event, .. } in records {
             match position {
-                Some(position) if position <= last => continue,
-                Some(position) if position > last + 1 && !has_gap => {
-                    named.failed(&host.record, &Data::from("events are missing"));
+                Some(position) if position != last + 1 && !has_gap => {
+                    named.failed(&host.record, &Data::from("events are missing or come twice"));
                     return false;
                 }
                 Some(position) => last = position,

@@ -9,6 +9,9 @@ use crate::subject::{Dissector, Label, Message};
 /// The header with the run of the server.
 const EPOCH: &str = "x-reknit-epoch: ";
 
+/// The length of the line end that follows the bytes of a chunk.
+const LINE_END: u64 = 2;
+
 /// The number of a run that no server has had.
 const ANOTHER: &str = "00000000000000cd";
 
@@ -121,8 +124,10 @@ impl HttpAnswers {
             State::Size => {
                 self.state = match u64::from_str_radix(line, 16) {
                     Ok(0) => State::Trailer,
-                    // A line end follows the bytes of a chunk.
-                    Ok(size) => State::Bytes { left: size + 2, chunked: true },
+                    Ok(size) => match size.checked_add(LINE_END) {
+                        Some(left) => State::Bytes { left, chunked: true },
+                        None => State::Rest,
+                    },
                     Err(_) => State::Rest,
                 };
             }
@@ -157,6 +162,15 @@ mod tests {
             let parts: Vec<_> = starts.zip(ends).map(|(from, to)| &text[from..to]).collect();
             let (head, body) = fixed.split_at(fixed.len() - 3);
             assert_eq!(parts, [HEAD, CHUNK, "0\r\n\r\n", head, body, HEAD]);
+        }
+    }
+
+    #[test]
+    fn what_follows_an_invalid_size_is_no_message() {
+        for size in ["ffffffffffffffff", "fffffffffffffffe", "x"] {
+            let text = format!("{HEAD}{size}\r\nab\r\n");
+            let found = HttpAnswers::default().feed(text.as_bytes());
+            assert_eq!(found.len(), 1, "the head");
         }
     }
 

@@ -159,7 +159,7 @@ story_properties! {
     "client_comes_back" as line::client_comes_back, line::CLIENT_COMES_BACK:
         "after a period without faults, a window is connected again, and has the same permissions and the same place as before";
     "healthy_is_kept" as line::healthy_is_kept, line::HEALTHY_IS_KEPT:
-        "no connection is lost while both ends can receive each other's data";
+        "no connection is lost while both ends can receive each other's data, and a host sends nothing that a window must refuse";
     "counts_are_true" as counts::counts_are_true, counts::COUNTS_ARE_TRUE:
         "while they run, host and clients hold no more than is open, and no less";
 }

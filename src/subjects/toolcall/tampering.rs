@@ -21,7 +21,7 @@ pub(super) fn tamper(how: Tampering, message: &[u8]) -> Option<Vec<u8>> {
         Tampering::Repeat if !is_request => Some([message, message].concat()),
         Tampering::Refuse if opens_channels(&json["result"]) => refusal_of(&json),
         Tampering::Misname => {
-            let channel = first_channel(&mut json["result"])?;
+            let channel = first_channel(json.get_mut("result")?)?;
             *channel = ANOTHER.into();
             message_of(&json)
         }
@@ -86,6 +86,10 @@ mod tests {
                 tampered(Tampering::Misname, &json!({ "id": 4, "result": result })).unwrap();
             assert_eq!(json_of(&changed).unwrap().pointer(at), Some(&ANOTHER.into()));
         }
-        assert_eq!(tampered(Tampering::Misname, &json!({ "id": 4, "result": {} })), None);
+        for other in [json!({ "id": 4, "result": {} }), json!([1]), json!("text"), json!(1)] {
+            for how in [Tampering::Refuse, Tampering::Misname] {
+                assert_eq!(tampered(how, &other), None);
+            }
+        }
     }
 }

@@ -48,7 +48,11 @@ impl SimNet {
             Effect::Tamper { place, toward, how, messages, lasts } => {
                 let (target, toward) = (self.place(place)?, self.host(toward)?);
                 let action = FaultAction::Tamper(how, messages.unwrap_or(u64::MAX));
-                self.begin_lasting(new(target, Some(toward), action), lasts);
+                let number = self.declare(new(target, Some(toward), action));
+                self.expire_after(number, lasts);
+                if messages == Some(0) {
+                    self.end_fault(number);
+                }
             }
             _ => return Err("it is no fault of a connection or link".into()),
         }
@@ -189,6 +193,7 @@ impl SimNet {
     /// Handles that the time of a fault is up: held segments are retransmitted. The fault is over
     /// when these segments, and the segments that it delayed, have arrived.
     pub fn expire(&mut self, fault: &ActiveFault) {
+        self.release_messages(fault);
         let arrived = self.release_held().max(self.now()).max(self.late_by(fault));
         self.schedule(arrived, u32::MAX, Due::Settled(fault.number));
     }
@@ -210,7 +215,9 @@ impl SimNet {
 
     /// Records that a fault is over.
     pub fn end_fault(&mut self, number: usize) {
-        self.faults.active.retain(|fault| fault.number != number);
+        if let Some(fault) = self.take_fault(number) {
+            self.release_messages(&fault);
+        }
         self.record(None, EventKind::FaultEnded { fault: number });
     }
 

@@ -4,7 +4,7 @@ use crate::history::{ConnIndex, EventKind, Side};
 use crate::schedule::Tampering;
 
 use super::SimNet;
-use super::faults::FaultAction;
+use super::faults::{ActiveFault, FaultAction};
 
 impl SimNet {
     /// Returns the faults that may change the messages of a direction now: the number of each, and
@@ -22,7 +22,7 @@ impl SimNet {
     }
 
     /// Records that a fault changed a message. The fault is over after its last message.
-    pub fn tampered(&mut self, fault: usize, conn: ConnIndex, from: Side, label: String) {
+    pub fn note_tampered(&mut self, fault: usize, conn: ConnIndex, from: Side, label: String) {
         let active = self.faults.active.iter_mut().find(|active| active.number == fault);
         let Some(FaultAction::Tamper(how, left)) = active.map(|active| &mut active.kind) else {
             return;
@@ -32,6 +32,20 @@ impl SimNet {
         self.record(None, EventKind::Tampered { fault, conn, from, how, label });
         if is_over {
             self.end_fault(fault);
+        }
+    }
+
+    /// Handles that a fault changes no more messages: the receivers read the parts of messages that waited
+    /// for their rest.
+    pub fn release_messages(&self, fault: &ActiveFault) {
+        if !matches!(fault.kind, FaultAction::Tamper(..)) {
+            return;
+        }
+        let touched = self.conns.iter().filter(|(conn, _)| fault.target.holds(&self.conns, *conn));
+        for (_, conn) in touched {
+            for side in [Side::Client, Side::Server] {
+                conn.end(side).lock().wake();
+            }
         }
     }
 }

@@ -270,7 +270,7 @@ struct WorldStream {
     /// Whether the user has read the end of the stream.
     at_end: bool,
     /// Changes received messages, if a fault of the run may do so.
-    tampered: Option<Box<TamperedBytes>>,
+    tampering: Option<Box<TamperedBytes>>,
 }
 
 impl WorldStream {
@@ -287,13 +287,13 @@ impl WorldStream {
             end.socket = Some(socket);
             end.early.clear();
         }
-        let tampers = local::with(|world| {
+        let may_tamper = local::with(|world| {
             world.hosts.get_mut(host).sockets += 1;
             world.net.mark_established(conn, side);
-            world.tampers
+            world.may_tamper
         });
-        let tampered = tampers.then(|| Box::new(TamperedBytes::new(conn, side.other())));
-        let stream = WorldStream { host, conn, side, end, at_end: false, tampered };
+        let tampering = may_tamper.then(|| Box::new(TamperedBytes::new(conn, side.other())));
+        let stream = WorldStream { host, conn, side, end, at_end: false, tampering };
         Stream::new(stream, ConnId(conn.0 as u64 + 1))
     }
 
@@ -357,14 +357,14 @@ impl WorldStream {
     ) -> Poll<io::Result<()>> {
         let mut space = [0; 4096];
         while buf.remaining() > 0 && !tampered.read(buf) {
-            let mut received = ReadBuf::new(&mut space);
-            std::task::ready!(self.poll_receive(cx, &mut received))?;
-            if received.filled().is_empty() {
-                tampered.finish();
-                tampered.read(buf);
-                break;
+            if let Some(end) = tampered.take_end() {
+                return Poll::Ready(end);
             }
-            tampered.receive(received.filled());
+            let mut received = ReadBuf::new(&mut space);
+            match std::task::ready!(self.poll_receive(cx, &mut received)) {
+                Ok(()) if !received.filled().is_empty() => tampered.receive(received.filled()),
+                end => tampered.ends(end),
+            }
         }
         Poll::Ready(Ok(()))
     }
@@ -376,9 +376,9 @@ impl AsyncRead for WorldStream {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let Some(mut tampered) = self.tampered.take() else { return self.poll_receive(cx, buf) };
+        let Some(mut tampered) = self.tampering.take() else { return self.poll_receive(cx, buf) };
         let polled = self.poll_receive_tampered(&mut tampered, cx, buf);
-        self.tampered = Some(tampered);
+        self.tampering = Some(tampered);
         polled
     }
 }
@@ -443,7 +443,8 @@ impl Drop for WorldStream {
         }
         let mut end = self.end.lock();
         let is_open = end.error.is_none();
-        let unread = is_open && end.received > end.read;
+        let holds_bytes = self.tampering.as_ref().is_some_and(|bytes| bytes.has_unread());
+        let unread = is_open && (end.received > end.read || holds_bytes);
         if is_open {
             local::with(|world| world.net.deliver_deferred_ack(self.conn, self.side));
         }

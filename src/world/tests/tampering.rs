@@ -33,7 +33,7 @@ async fn read(host: HostContext) {
     loop {
         let received = receive(&mut stream).await;
         log(&host, received.as_str());
-        if received == "eof" {
+        if received == "eof" || received.ends_with("Reset") {
             return std::future::pending().await;
         }
     }
@@ -99,6 +99,58 @@ fn a_message_that_never_ends_arrives_when_the_connection_closes() {
     let pieces = &["one\n", "two\nthr", "ee"];
     let drop = tamper(Tampering::Drop, None, None);
     assert_eq!(received(pieces, &[(1_500, drop)]), ["one\n", "three", "eof"]);
+}
+
+#[test]
+fn a_part_of_a_message_arrives_at_the_end_of_the_fault() {
+    let pieces = &["one\n", "tw", "o\n"];
+    let drop = tamper(Tampering::Drop, None, Some(ms(1_000)));
+    let read = received(pieces, &[(1_500, drop)]);
+    assert_eq!(read, ["one\n", "tw", "o\n", "eof"]);
+}
+
+#[test]
+fn no_message_changes_if_the_fault_is_for_none() {
+    let drop = tamper(Tampering::Drop, Some(0), None);
+    assert_eq!(received(&["one\n"], &[(500, drop)]), ["one\n", "eof"]);
+}
+
+#[test]
+fn two_faults_change_messages_one_after_the_other() {
+    let pieces = &["one\n", "two\n", "three\n"];
+    let drop = (500, tamper(Tampering::Drop, Some(1), None));
+    let repeat = (600, tamper(Tampering::Repeat, Some(1), None));
+    assert_eq!(received(pieces, &[drop, repeat]), ["two\ntwo\n", "three\n", "eof"]);
+}
+
+/// A reset discards nothing that had arrived: the user reads it before the error.
+#[test]
+fn a_part_of_a_message_arrives_before_the_error() {
+    let subject = bare(|host| send(host, &["one\ntw", "o\n"]), read);
+    let drop = (500, tamper(Tampering::Drop, None, None));
+    let learns = std::collections::BTreeMap::new();
+    let cut = (1_500, Fault::Cut(faults::Cut { conn: Conn::number("client", 1), learns }));
+    let lines = log_lines(&history(&subject, &plan([drop, cut])), false);
+    assert_eq!(lines[..2], ["client: tw", "client: ConnectionReset"]);
+}
+
+#[test]
+fn a_small_buffer_loses_nothing() {
+    let subject = bare(
+        |host| send(host, &["one\ntwo\n"]),
+        |host| async move {
+            let mut stream = connect(&host).await;
+            let mut byte = [0];
+            while let Ok(1) = tokio::io::AsyncReadExt::read(&mut stream, &mut byte).await {
+                log(&host, String::from_utf8_lossy(&byte));
+            }
+            std::future::pending().await
+        },
+    );
+    let repeat = tamper(Tampering::Repeat, Some(1), None);
+    let lines = log_lines(&history(&subject, &plan([(500, repeat)])), false);
+    let text: String = lines.iter().map(|line| line.strip_prefix("client: ").unwrap()).collect();
+    assert_eq!(text, "one\none\ntwo\n");
 }
 
 #[test]

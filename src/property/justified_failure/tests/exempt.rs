@@ -37,3 +37,10 @@ fn a_puppet_as_peer_justifies_and_a_puppet_elsewhere_does_not() {
     judged(&fails(open().puppet("server"), 5_000), Is::Justified);
     judged(&fails(open().puppet("client2"), 5_000), Is::Unjustified);
 }
+
+#[test]
+fn a_changed_message_on_its_path_justifies_and_one_elsewhere_does_not() {
+    let run = |host: &str| open().by(host).conn(1, 0, None).tampered(1_000).by("client");
+    judged(&fails(run("client"), 5_000), Is::Justified);
+    judged(&fails(run("client2"), 5_000), Is::Unjustified);
+}

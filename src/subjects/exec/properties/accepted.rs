@@ -18,7 +18,7 @@ use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation, ViolationFields};
 use crate::schedule::Fault;
 use crate::subjects::exec::answers::WasRunning;
-use crate::subjects::judging::{is_of_the_network, judged, servers_may_lie};
+use crate::subjects::judging::{is_of_the_network, judged, peers_may_lie};
 use crate::world::process::{Input, PIPE, ProcessEnd, Setup, TABLE};
 
 kinds! {
@@ -188,7 +188,7 @@ fn setup(cx: &CheckContext<'_>, asked: &UserOperation<'_>) -> Setup {
 }
 
 pub(super) fn input_arrives(cx: &CheckContext<'_>) -> Vec<Violation> {
-    if servers_may_lie(cx) {
+    if peers_may_lie(cx) {
         return Vec::new();
     }
     let truth = Truth::of(cx);
@@ -218,7 +218,7 @@ pub(super) fn input_arrives(cx: &CheckContext<'_>) -> Vec<Violation> {
 }
 
 pub(super) fn signals_take_effect(cx: &CheckContext<'_>) -> Vec<Violation> {
-    if servers_may_lie(cx) {
+    if peers_may_lie(cx) {
         return Vec::new();
     }
     let truth = Truth::of(cx);
@@ -246,7 +246,7 @@ pub(super) fn signals_take_effect(cx: &CheckContext<'_>) -> Vec<Violation> {
 
 /// A server knows the end of a process soon after it, if no fault delays it.
 pub(super) fn terminates_tell_truth(cx: &CheckContext<'_>) -> Vec<Violation> {
-    if servers_may_lie(cx) {
+    if peers_may_lie(cx) {
         return Vec::new();
     }
     let truth = Truth::of(cx);

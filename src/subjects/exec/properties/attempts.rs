@@ -27,7 +27,7 @@ kinds! {
 /// only attempts during which there was no fault other than held tasks: a dead host cannot answer,
 /// and a delayed packet remains late after the fault's end.
 pub(super) fn attempts_are_answered(cx: &CheckContext<'_>) -> Vec<Violation> {
-    if !cx.plan.is_honest() {
+    if !cx.is_honest() {
         return Vec::new();
     }
     let enough = cx.plan.latency.1 * 4 + Duration::from_millis(500);
@@ -93,7 +93,7 @@ pub(super) fn attempts_are_answered(cx: &CheckContext<'_>) -> Vec<Violation> {
 /// earlier answers and later events. The property checks only connections that had no fault for as
 /// long as the answer takes, in runs with little output before it.
 pub(super) fn attached_are_answered(cx: &CheckContext<'_>) -> Vec<Violation> {
-    if !cx.plan.is_honest() {
+    if !cx.is_honest() {
         return Vec::new();
     }
     let enough = cx.plan.latency.1 * 2 + Duration::from_millis(100);

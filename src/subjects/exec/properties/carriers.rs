@@ -12,7 +12,7 @@ use crate::history::{EventKind, Stream, Time};
 use crate::property::path::NEVER;
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation};
-use crate::subjects::judging::{host, judged, servers_may_lie};
+use crate::subjects::judging::{host, judged, peers_may_lie};
 
 kinds! {
     pub(super) GENERATIONS_ARE_TRUE;
@@ -31,7 +31,7 @@ fn printed_at(printed: &[(usize, Time)], end: usize) -> Option<Time> {
 
 /// See the module.
 pub(super) fn generations_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
-    if servers_may_lie(cx) {
+    if peers_may_lie(cx) {
         return Vec::new();
     }
     let mut printed: BTreeMap<&Stream, Printed> = BTreeMap::new();

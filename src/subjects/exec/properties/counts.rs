@@ -127,7 +127,7 @@ const OF_SERVERS: &[Counter] = &[
 
 /// See the module.
 pub(super) fn counts_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
-    if !cx.plan.is_honest() {
+    if !cx.is_honest() {
         return Vec::new();
     }
     let spans = Spans::of(cx);

@@ -17,7 +17,7 @@ use crate::property::{CheckContext, Violation};
 use crate::subjects::exec::answers::{WrongBlock, WrongTask};
 use crate::subjects::exec::files::{FileContent, TARGET, path, target};
 use crate::subjects::exec::properties::served::UserOperation;
-use crate::subjects::judging::{host, judged, servers_may_lie};
+use crate::subjects::judging::{host, judged, peers_may_lie};
 
 kinds! {
     pub(super) FILES_ARE_TRUE;
@@ -69,7 +69,7 @@ impl<'a> DoneCall<'a> {
 
 /// See the module.
 pub(super) fn are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
-    if servers_may_lie(cx) {
+    if peers_may_lie(cx) {
         return Vec::new();
     }
     let mut changes: BTreeMap<&str, Changes> = BTreeMap::new();

@@ -13,7 +13,7 @@ use crate::property::violation::{fields, kinds};
 use crate::property::{About, CheckContext, Violation, ViolationFields};
 use crate::schedule::MilestoneValue;
 use crate::subjects::exec::network_fault::NetworkFault;
-use crate::subjects::judging::{host, judged, servers_may_lie};
+use crate::subjects::judging::{host, judged, peers_may_lie};
 
 kinds! {
     pub(super) LOST_BY_ITS_OWN_END;
@@ -165,7 +165,7 @@ struct Sessions<'a> {
 /// client that died names the session of that client, and may reach the server when the next client of
 /// the host has another one.
 pub(super) fn no_stealing(cx: &CheckContext<'_>) -> Vec<Violation> {
-    if !cx.plan.is_honest() {
+    if !cx.is_honest() {
         return Vec::new();
     }
     let mut sessions = Sessions::default();
@@ -234,7 +234,7 @@ pub(super) fn no_stealing(cx: &CheckContext<'_>) -> Vec<Violation> {
 /// connections that had no fault since their opening, in runs with little output: then each process
 /// needs one read, and its answer arrives at once.
 pub(super) fn catches_up_at_once(cx: &CheckContext<'_>) -> Vec<Violation> {
-    if !cx.plan.is_honest() {
+    if !cx.is_honest() {
         return Vec::new();
     }
     let round_trip = cx.plan.latency.1 * 2;
@@ -293,7 +293,7 @@ pub(super) fn catches_up_at_once(cx: &CheckContext<'_>) -> Vec<Violation> {
 /// An end may call its peer silent only if a cause prevented it from receiving data: a fault, the
 /// death of a host, or a puppet.
 pub(super) fn kept_while_healthy(cx: &CheckContext<'_>) -> Vec<Violation> {
-    if !cx.plan.is_honest() {
+    if !cx.is_honest() {
         return Vec::new();
     }
     let grace = cx.guarantees.detection + Duration::from_secs(1);
@@ -338,10 +338,10 @@ pub(super) fn kept_while_healthy(cx: &CheckContext<'_>) -> Vec<Violation> {
 pub(super) const LITTLE: usize = 32 << 10;
 
 /// An answer that was read before the connection's end counts: the client must not report its call
-/// as cut off. Runs with a puppet are excluded, because a puppet may answer a request that was not
-/// sent yet.
+/// as cut off. Runs with a false server are excluded, because it may answer a request that was not sent
+/// yet, or answer twice.
 pub(super) fn answers_count(cx: &CheckContext<'_>) -> Vec<Violation> {
-    if servers_may_lie(cx) {
+    if peers_may_lie(cx) {
         return Vec::new();
     }
     let mut answers: BTreeMap<u64, BTreeSet<&MilestoneValue>> = BTreeMap::new();

@@ -10,7 +10,7 @@ use crate::property::{About, CheckContext, Violation, ViolationFields, Violation
 use crate::schedule::{Fault, Host, Operation};
 use crate::subjects::exec::answers::{ExecFailure, ExecObservation};
 use crate::subjects::exec::web::{MAX_REDIRECTS, WebSetup};
-use crate::subjects::judging::{host, judged, servers_may_lie};
+use crate::subjects::judging::{host, judged, peers_may_lie};
 
 kinds! {
     pub(super) HTTP_FAILS_TRULY;
@@ -61,7 +61,7 @@ struct UserRequest<'a> {
 /// send over a connection that is already over. A request that was not sent cannot be lost. A
 /// server that is not a puppet omits no piece.
 pub(super) fn fail_truly(cx: &CheckContext<'_>) -> Vec<Violation> {
-    if servers_may_lie(cx) {
+    if peers_may_lie(cx) {
         return Vec::new();
     }
     let mut asked: BTreeMap<Call, UserRequest<'_>> = BTreeMap::new();
@@ -160,7 +160,7 @@ pub(super) fn end_with_their_connection(cx: &CheckContext<'_>) -> Vec<Violation>
 /// A client's milestone reports a piece that arrived before its response. A server that is not a
 /// puppet sends none.
 pub(super) fn response_before_body(cx: &CheckContext<'_>) -> Vec<Violation> {
-    if servers_may_lie(cx) {
+    if peers_may_lie(cx) {
         return Vec::new();
     }
     let mut asked: BTreeSet<Call> = BTreeSet::new();
@@ -218,7 +218,7 @@ pub(super) fn methods_are_kept(cx: &CheckContext<'_>) -> Vec<Violation> {
 }
 
 pub(super) fn responses_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
-    if servers_may_lie(cx) {
+    if peers_may_lie(cx) {
         return Vec::new();
     }
     observed(cx, &ExecObservation::OtherHead, "responses_are_true", &OTHER_HEAD, |_| true)
@@ -271,7 +271,7 @@ const HOPS: usize = 11;
 /// Each connection that a server opens is a hop of a request.
 pub(super) fn redirects_end(cx: &CheckContext<'_>) -> Vec<Violation> {
     // The requests of a client that is a puppet are not known.
-    if !cx.plan.is_honest() {
+    if !cx.is_honest() {
         return Vec::new();
     }
     // How many connections a server could open that follows all redirects.

@@ -17,7 +17,7 @@ use crate::subjects::exec::answers::{ExecFailure, StreamTotals};
 use crate::subjects::exec::limits::server_limits;
 use crate::subjects::exec::network_fault::NetworkFault;
 use crate::subjects::exec::web::{MAX_REDIRECTS, WebSetup};
-use crate::subjects::judging::{judged, servers_may_lie};
+use crate::subjects::judging::{judged, peers_may_lie};
 use reknit_exec::client::Failure;
 use reknit_exec::wire::http::TOO_LATE;
 
@@ -46,7 +46,7 @@ const AT_ONCE: Duration = Duration::from_secs(1);
 
 /// See the module.
 pub(super) fn http_limits_hold(cx: &CheckContext<'_>) -> Vec<Violation> {
-    if servers_may_lie(cx) {
+    if peers_may_lie(cx) {
         return Vec::new();
     }
     let mut found = bodies(cx);

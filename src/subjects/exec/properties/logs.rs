@@ -19,7 +19,7 @@ use crate::history::{Event, EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation};
 use crate::subjects::exec::limits::client_limits;
-use crate::subjects::judging::{host, judged, servers_may_lie};
+use crate::subjects::judging::{host, judged, peers_may_lie};
 use reknit_exec::server::CHUNK;
 
 kinds! {
@@ -113,7 +113,7 @@ impl FullLog {
 
 /// See the module.
 pub(super) fn logs_are_bounded(cx: &CheckContext<'_>) -> Vec<Violation> {
-    if servers_may_lie(cx) {
+    if peers_may_lie(cx) {
         return Vec::new();
     }
     let limits = client_limits(cx.limits);

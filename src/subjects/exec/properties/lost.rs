@@ -10,7 +10,7 @@ use crate::history::{Call, ConnIndex, Event, EventKind, Time};
 use crate::property::violation::kinds;
 use crate::property::{CheckContext, Violation, ViolationFields};
 use crate::subjects::exec::answers::ExecFailure;
-use crate::subjects::judging::{host, judged, servers_may_lie};
+use crate::subjects::judging::{host, judged, peers_may_lie};
 use reknit_exec::client::Failure;
 
 kinds! {
@@ -20,7 +20,7 @@ kinds! {
 
 /// `http_fails_truly` judges HTTP requests.
 pub(super) fn lost_calls_were_sent(cx: &CheckContext<'_>) -> Vec<Violation> {
-    if servers_may_lie(cx) {
+    if peers_may_lie(cx) {
         return Vec::new();
     }
     let mut asked: BTreeMap<Call, (&str, Time)> = BTreeMap::new();

@@ -21,7 +21,7 @@ use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation};
 use crate::schedule::MilestoneValue;
 use crate::subjects::exec::limits::client_limits;
-use crate::subjects::judging::{host, judged, servers_may_lie};
+use crate::subjects::judging::{host, judged, peers_may_lie};
 use reknit_exec::limits::ClientLimits;
 
 kinds! {
@@ -56,7 +56,7 @@ pub(super) fn attempts_pause(cx: &CheckContext<'_>) -> Vec<Violation> {
     let limits = client_limits(cx.limits);
     let mut rows: BTreeMap<&str, Row> = BTreeMap::new();
     let mut found = Vec::new();
-    let servers_may_lie = servers_may_lie(cx);
+    let peers_may_lie = peers_may_lie(cx);
     for event in judged(cx) {
         match &event.what {
             EventKind::ConnOpened { conn } => {
@@ -85,7 +85,7 @@ pub(super) fn attempts_pause(cx: &CheckContext<'_>) -> Vec<Violation> {
                 }
                 if conn.received.0.is_none() {
                     row.fail(event.at);
-                } else if servers_may_lie {
+                } else if peers_may_lie {
                     row.failures = 0;
                 }
             }
@@ -102,7 +102,7 @@ pub(super) fn attempts_pause(cx: &CheckContext<'_>) -> Vec<Violation> {
             EventKind::Milestone { name: "exec.client.attempt-failed", fields } => {
                 let row = rows.entry(host(event)).or_default();
                 let is_last = row.last.is_some() && row.last == ConnIndex::from_fields(fields);
-                if is_last && !row.is_attached && !servers_may_lie {
+                if is_last && !row.is_attached && !peers_may_lie {
                     row.fail(event.at);
                 }
             }

@@ -24,7 +24,7 @@ use crate::subjects::exec::files::hangs;
 use crate::subjects::exec::limits::{client_limits, server_limits};
 use crate::subjects::exec::network_fault::{AROUND, NetworkFault};
 use crate::subjects::exec::operations::LONGEST_LINE;
-use crate::subjects::judging::{host, judged, servers_may_lie};
+use crate::subjects::judging::{host, judged, peers_may_lie};
 use crate::world::process::{Input, Setup, TABLE};
 
 kinds! {
@@ -237,7 +237,7 @@ fn is_of_a_file(verb: &str) -> bool {
 }
 
 pub(super) fn answers_are_prompt(cx: &CheckContext<'_>) -> Vec<Violation> {
-    if servers_may_lie(cx) {
+    if peers_may_lie(cx) {
         return Vec::new();
     }
     let limits = cx.limits;

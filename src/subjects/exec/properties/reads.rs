@@ -11,7 +11,7 @@ use crate::subjects::exec::answers::{NotRetained, Read, StreamTotals, WrongAnswe
 use crate::subjects::exec::limits::server_limits;
 use crate::subjects::exec::operations::retained;
 use crate::subjects::exec::sum::Sum;
-use crate::subjects::judging::{judged, servers_may_lie};
+use crate::subjects::judging::{judged, peers_may_lie};
 
 kinds! {
     pub(super) READS_ARE_TRUE;
@@ -29,7 +29,7 @@ kinds! {
 
 /// See the module.
 pub(super) fn reads_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
-    if servers_may_lie(cx) {
+    if peers_may_lie(cx) {
         return Vec::new();
     }
     let retention = retained(&server_limits(cx.limits));

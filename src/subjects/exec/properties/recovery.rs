@@ -13,7 +13,7 @@ use crate::history::{ConnIndex, EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation};
 use crate::subjects::exec::network_fault::NetworkFault;
-use crate::subjects::judging::{host, judged, servers_may_lie};
+use crate::subjects::judging::{host, judged, peers_may_lie};
 
 kinds! {
     pub(super) CLIENT_RECOVERS;
@@ -62,7 +62,7 @@ fn too_soon(cx: &CheckContext<'_>) -> Vec<Violation> {
 }
 
 pub(super) fn client_recovers(cx: &CheckContext<'_>) -> Vec<Violation> {
-    if servers_may_lie(cx) {
+    if peers_may_lie(cx) {
         return Vec::new();
     }
     let most = cx.guarantees.reconnects_within() + Duration::from_secs(1);

@@ -21,7 +21,7 @@ use crate::subjects::exec::answers::ExecFailure;
 use crate::subjects::exec::files::{TARGET, path, target};
 use crate::subjects::exec::limits::{client_limits, server_limits};
 use crate::subjects::exec::web;
-use crate::subjects::judging::{host, judged, servers_may_lie};
+use crate::subjects::judging::{host, judged, peers_may_lie};
 use crate::world::process::{Setup, TABLE};
 use reknit_exec::client::Failure;
 use reknit_exec::wire::code;
@@ -84,7 +84,7 @@ struct Truth<'a> {
 
 /// See the module.
 pub(super) fn refusals_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
-    if servers_may_lie(cx) {
+    if peers_may_lie(cx) {
         return Vec::new();
     }
     let limits = cx.limits;

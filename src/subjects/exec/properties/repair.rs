@@ -173,7 +173,7 @@ impl<'a> Outputs<'a> {
 /// itself, no event is missing if the retention could hold all output of the process that its user has not
 /// received, and the client keeps the events for a subscriber, however slow.
 pub(super) fn processes_fail_truly(cx: &CheckContext<'_>) -> Vec<Violation> {
-    if !cx.plan.is_honest() {
+    if !cx.is_honest() {
         return Vec::new();
     }
     let mut outputs = Outputs::default();

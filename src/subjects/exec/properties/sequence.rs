@@ -11,7 +11,7 @@ use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation};
 use crate::schedule::{Fault, MilestoneValue};
 use crate::subjects::exec::answers::ExecObservation;
-use crate::subjects::judging::{judged, servers_may_lie};
+use crate::subjects::judging::{judged, peers_may_lie};
 use crate::subjects::records;
 
 kinds! {
@@ -83,7 +83,7 @@ pub(super) fn in_sequence(cx: &CheckContext<'_>) -> Vec<Violation> {
                     Some(ExecObservation::ExitAt(seq)) => Some(*seq),
                     _ => None,
                 };
-                if place.is_none() || !servers_may_lie(cx) {
+                if place.is_none() || !peers_may_lie(cx) {
                     cx.judges("in_sequence");
                 }
                 let in_place = place.is_some_and(|seq| {
@@ -91,7 +91,7 @@ pub(super) fn in_sequence(cx: &CheckContext<'_>) -> Vec<Violation> {
                 });
                 let missing = output.missing(&stream.0);
                 let kind = match place {
-                    Some(_) if servers_may_lie(cx) => None,
+                    Some(_) if peers_may_lie(cx) => None,
                     Some(_) if in_place && ended.contains(stream) && missing > 0 => {
                         Some(&BEFORE_OUTPUT)
                     }

@@ -24,7 +24,7 @@ use crate::subjects::exec::answers::{ExecFailure, ExecObservation, Read};
 use crate::subjects::exec::limits::{client_limits, server_limits};
 use crate::subjects::exec::network_fault::{NetworkFault, weight};
 use crate::subjects::exec::operations;
-use crate::subjects::judging::{host, judged, servers_may_lie};
+use crate::subjects::judging::{host, judged, peers_may_lie};
 use reknit_exec::server::CHUNK;
 use reknit_exec::wire::flow::FlowWindow;
 
@@ -302,7 +302,7 @@ impl<'a> ProcessFacts<'a> {
 }
 
 pub(super) fn reads_wait(cx: &CheckContext<'_>) -> Vec<Violation> {
-    if servers_may_lie(cx) {
+    if peers_may_lie(cx) {
         return Vec::new();
     }
     let guarantees = cx.guarantees;
@@ -427,7 +427,7 @@ pub(super) fn closed_are_kept(cx: &CheckContext<'_>) -> Vec<Violation> {
                 cx.judges("closed_are_kept");
                 let process = MilestoneValue::text(fields, "process").unwrap_or_default();
                 // A puppet may use several sessions.
-                let is_judged = |client: &&str| cx.plan.is_honest() && !died.contains(client);
+                let is_judged = |client: &&str| cx.is_honest() && !died.contains(client);
                 let again = client(conn).filter(is_judged);
                 let again = again.and_then(|client| refused.get(client));
                 let attached = match attached.get(&conn) {
@@ -457,7 +457,7 @@ pub(super) fn closed_are_kept(cx: &CheckContext<'_>) -> Vec<Violation> {
 pub(super) fn ids_are_own(cx: &CheckContext<'_>) -> Vec<Violation> {
     let mut asked: BTreeMap<Call, UserOperation<'_>> = BTreeMap::new();
     let mut found = Vec::new();
-    for event in judged(cx).filter(|_| !servers_may_lie(cx)) {
+    for event in judged(cx).filter(|_| !peers_may_lie(cx)) {
         asked.extend(UserOperation::of(event));
         let EventKind::Answered { call, answer } = &event.what else { continue };
         let Some(start) = asked

@@ -10,7 +10,7 @@ use crate::property::{About, CheckContext, Violation, ViolationFields};
 use crate::schedule::MilestoneValue;
 use crate::subjects::exec::answers::ExecObservation;
 use crate::subjects::exec::limits::server_limits;
-use crate::subjects::judging::{host, judged, servers_may_lie};
+use crate::subjects::judging::{host, judged, peers_may_lie};
 
 kinds! {
     pub(super) WRITES_HAVE_A_READER;
@@ -28,7 +28,7 @@ kinds! {
 /// accept the write, because the server has seen the exit, too. Hosts that start the process again
 /// are not judged.
 pub(super) fn writes_have_a_reader(cx: &CheckContext<'_>) -> Vec<Violation> {
-    if servers_may_lie(cx) {
+    if peers_may_lie(cx) {
         return Vec::new();
     }
     let mut starts: BTreeMap<(&str, &str), u64> = BTreeMap::new();
@@ -169,7 +169,7 @@ fn own_sessions_make_room(cx: &CheckContext<'_>, most: u64) -> Vec<Violation> {
 /// If the server has room for the share of every client host, each host gets its share. In any case, a
 /// host can have a new session instead of an idle one of its own.
 pub(super) fn sessions_are_shared(cx: &CheckContext<'_>) -> Vec<Violation> {
-    if servers_may_lie(cx) {
+    if peers_may_lie(cx) {
         return Vec::new();
     }
     let limits = server_limits(cx.limits);

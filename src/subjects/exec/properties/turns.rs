@@ -247,7 +247,7 @@ fn disturbs(event: &Event) -> bool {
 pub(super) fn turns_are_fair(cx: &CheckContext<'_>) -> Vec<Violation> {
     let limits = cx.limits;
     let window = server_limits(limits).flow_window(client_limits(limits).flow_window());
-    let Some(window) = window.filter(|_| cx.plan.is_honest()) else { return Vec::new() };
+    let Some(window) = window.filter(|_| cx.is_honest()) else { return Vec::new() };
     let mut followed = Followed {
         window,
         asked: BTreeMap::new(),

@@ -11,7 +11,7 @@ use crate::history::{Call, EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation};
 use crate::schedule::Operation;
-use crate::subjects::judging::{host, judged, servers_may_lie};
+use crate::subjects::judging::{host, judged, peers_may_lie};
 use crate::subjects::records;
 use crate::world::process::{Input, ProcessEnd, Setup, TABLE};
 
@@ -36,7 +36,7 @@ struct Unfollowed<'a> {
 
 /// See the module.
 pub(super) fn unfollowed_run_on(cx: &CheckContext<'_>) -> Vec<Violation> {
-    if servers_may_lie(cx) {
+    if peers_may_lie(cx) {
         return Vec::new();
     }
     let mut ledger = Ledger::default();

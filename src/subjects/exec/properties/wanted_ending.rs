@@ -330,7 +330,7 @@ pub(super) fn ends_as_it_wants(cx: &CheckContext<'_>) -> Vec<Violation> {
         }
     }
     let mut known = Known::new(cx);
-    for event in judged(cx).filter(|_| cx.plan.is_honest()) {
+    for event in judged(cx).filter(|_| cx.is_honest()) {
         known.learn(cx, event);
         if ends_processes(event) {
             return Vec::new();

@@ -18,7 +18,7 @@ use crate::property::{CheckContext, Violation, ViolationFields};
 use crate::subjects::exec::files::{self, FileSetup, path, target};
 use crate::subjects::exec::limits::{client_limits, server_limits};
 use crate::subjects::exec::network_fault::{AROUND, NetworkFault};
-use crate::subjects::judging::{host, judged, servers_may_lie};
+use crate::subjects::judging::{host, judged, peers_may_lie};
 
 kinds! {
     pub(super) WATCHES_ARE_TRUE;
@@ -203,7 +203,7 @@ pub(super) fn watches_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
         setup.is_some_and(|setup| setup.links_to.is_some())
     };
     let has_links = cx.plan.entries(files::TABLE).any(|(name, _)| is_link(name));
-    if servers_may_lie(cx) || has_links || judged(cx).any(uses_files) {
+    if peers_may_lie(cx) || has_links || judged(cx).any(uses_files) {
         return Vec::new();
     }
     let latency = cx.plan.latency.1;

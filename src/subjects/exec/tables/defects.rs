@@ -80,7 +80,7 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("TransportClosedRetriedHot", "transport-closed-retried-hot", &["renounced_is_over", "bounded_work"],
         "after the error -32000, the client repeats the read at once, on the same connection", "facts, 56"),
     defect("LiveGapUnrepaired", "live-gap-unrepaired", &["gaps_are_requested"],
-        "while connected, the client never requests a missing event; only a puppet withholds events", "facts, 57"),
+        "while connected, the client never requests a missing event; only a puppet or `tamper` withholds events", "facts, 57"),
     defect("ReasonOverwritten", "reason-overwritten", &["one_reason"],
         "a second failure replaces the reason of the first", "facts, 58"),
     defect("DeadlinePerAttempt", "deadline-per-attempt", &["bounded_ending"],

@@ -6,7 +6,7 @@ use crate::history::{Answer, Content, ProcessOutcome, Time};
 use crate::process::KILL;
 use crate::property::violation::{fields, kinds};
 use crate::property::{Violation, ViolationFields};
-use crate::subjects::judging::servers_may_lie;
+use crate::subjects::judging::peers_may_lie;
 use crate::subjects::records;
 use crate::subjects::sse::names::OVERHEAD;
 use crate::subjects::sse::notes::{SeenRefusal, SeenStatus, SseFailure, SseNote};
@@ -85,8 +85,8 @@ fn wrong(asked: &str, sent: &str, knows_run: bool) -> Option<&'static str> {
 const EARLIER: &[&str] = &["COMMAND_NOT_FOUND", "COMMAND_EXPIRED", "UNAUTHORIZED"];
 
 pub(super) fn cursor_is_checked(story: &Story<'_>) -> Vec<Violation> {
-    // A puppet follows its script, whatever cursor it is asked with.
-    if servers_may_lie(story.cx) {
+    // A false server may answer anything, whatever cursor it is asked with.
+    if peers_may_lie(story.cx) {
         return Vec::new();
     }
     let wrong = story.questions.iter().filter_map(|question| {
@@ -252,7 +252,7 @@ fn untrue_start(
     let exact = Duration::from_millis(1);
     let is_true = asked <= began + exact && began <= launched + exact;
     // A fault may set the clock of the server.
-    let is_judged = story.is_prompt(at) && !servers_may_lie(story.cx);
+    let is_judged = story.is_prompt(at) && !peers_may_lie(story.cx);
     (!is_true && is_judged).then(|| fields! { began, asked, launched })
 }
 
@@ -274,7 +274,7 @@ fn untrue_span(
     let most = millis(at.since(asked)) + 1;
     let is_true = least <= ran && ran <= most;
     // A fault may set the clock of the server.
-    let is_judged = story.is_prompt(at) && !servers_may_lie(story.cx);
+    let is_judged = story.is_prompt(at) && !peers_may_lie(story.cx);
     (!is_true && is_judged).then(|| fields! { ran, least, most })
 }
 
@@ -340,7 +340,7 @@ fn untrue_time(
     let least = millis(ended.since(*process.launched.last()?)).saturating_sub(1);
     let most = millis(at.since(asked.asked)) + 1;
     let data = fields! { on: on.to_owned(), took, least, most };
-    if servers_may_lie(story.cx) {
+    if peers_may_lie(story.cx) {
         return None;
     }
     story.cx.judges("endings_are_true");
@@ -349,7 +349,7 @@ fn untrue_time(
 }
 
 pub(super) fn refusal_is_true(story: &Story<'_>) -> Vec<Violation> {
-    if servers_may_lie(story.cx) {
+    if peers_may_lie(story.cx) {
         return Vec::new();
     }
     let refused = story.questions.iter().filter_map(|question| {
@@ -450,7 +450,7 @@ pub(super) fn is_crowded(story: &Story<'_>, at: Time) -> bool {
 fn is_crowded_out(story: &Story<'_>, at: Time, ended: Time) -> bool {
     // Otherwise the server may learn of the ends in another order, or run commands of which the history
     // says nothing.
-    if !story.is_prompt(at) || !story.cx.plan.is_honest() {
+    if !story.is_prompt(at) || !story.cx.is_honest() {
         return is_crowded(story, at);
     }
     let (count, bytes) = ended_logs(story, |record, other| {

@@ -31,9 +31,9 @@ const SHORT: usize = 32 << 10;
 const FRAME: usize = 256;
 
 pub(super) fn output_is_prompt(story: &Story<'_>) -> Vec<Violation> {
-    // A puppet has no ground truth, and a server with few connections may close one of a reader.
+    // A false server may leave output out, and a server with few connections may close one of a reader.
     let is_execd = is_execd(&story.cx.plan.defects);
-    if !story.cx.plan.is_honest() || story.server.connections < MANY || is_execd {
+    if !story.cx.is_honest() || story.server.connections < MANY || is_execd {
         return Vec::new();
     }
     story.questions.iter().filter_map(|question| late(story, question)).collect()
@@ -97,8 +97,8 @@ fn is_undisturbed(story: &Story<'_>, question: &Question<'_>, until: Time) -> bo
 }
 
 pub(super) fn output_is_whole(story: &Story<'_>) -> Vec<Violation> {
-    // A puppet has no ground truth.
-    if !story.cx.plan.is_honest() || is_execd(&story.cx.plan.defects) {
+    // A false server may leave output out.
+    if !story.cx.is_honest() || is_execd(&story.cx.plan.defects) {
         return Vec::new();
     }
     let lost = judged(story.cx).filter_map(|event| {

@@ -6,7 +6,7 @@ use super::refusals::MANY;
 use crate::history::{ConnIndex, Connection, EventKind, Time};
 use crate::property::Violation;
 use crate::property::violation::{fields, kinds};
-use crate::subjects::judging::{judged, servers_may_lie};
+use crate::subjects::judging::{judged, peers_may_lie};
 use crate::subjects::sse::operations::SseOperation;
 use crate::subjects::sse::story::{Question, Story};
 
@@ -30,7 +30,7 @@ kinds! {
 }
 
 pub(super) fn streams_stay(story: &Story<'_>) -> Vec<Violation> {
-    if servers_may_lie(story.cx) || story.server.connections < MANY {
+    if peers_may_lie(story.cx) || story.server.connections < MANY {
         return Vec::new();
     }
     let sign_of_life = story.server.heartbeat + story.cx.plan.latency.1 * 2;
@@ -165,7 +165,7 @@ const EXACT: Duration = Duration::from_millis(20);
 fn late_attempt(story: &Story<'_>, on: &str) -> Option<Violation> {
     // The connections of several followers have the same name, and a puppet may name a longer time.
     let follower = story.only_follower(on, Time::from(story.cx.plan.horizon))?;
-    if servers_may_lie(story.cx) || !reads_at_once(story, on) {
+    if peers_may_lie(story.cx) || !reads_at_once(story, on) {
         return None;
     }
     let conns: Vec<_> = story.followers_conns(on).collect();

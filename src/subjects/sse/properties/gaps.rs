@@ -252,7 +252,7 @@ fn makes_progress<'s, 'a>(
     // A user that reads at once has each byte when it arrives.
     let is_judged = process.launched.len() == 1
         && story.is_prompt(at)
-        && story.cx.plan.is_honest()
+        && story.cx.is_honest()
         && reads_at_once(story, on)
         && only_slows(story, at)
         && !is_execd(&story.cx.plan.defects);
@@ -352,7 +352,7 @@ fn has_one_reader<'s, 'a>(
         let is_reader = other.takes_events() || other.follows();
         is_reader && other.record == record && other.call != follower.call
     };
-    let is_alone = !story.questions.iter().any(reads) && story.cx.plan.is_honest();
+    let is_alone = !story.questions.iter().any(reads) && story.cx.is_honest();
     is_alone.then_some((process, events))
 }
 

@@ -8,7 +8,7 @@ use super::gaps::{Events, may_drop};
 use crate::history::{Content, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Violation, ViolationFields, ViolationKind};
-use crate::subjects::judging::servers_may_lie;
+use crate::subjects::judging::peers_may_lie;
 use crate::subjects::sse::notes::SeenLogs;
 use crate::subjects::sse::operations::SseOperation;
 use crate::subjects::sse::requests::READS;
@@ -43,7 +43,7 @@ pub(super) fn logs_are_true(story: &Story<'_>) -> Vec<Violation> {
             story.cx.judges("logs_are_true");
             return violation(&FOREGROUND, fields! {});
         }
-        if !servers_may_lie(story.cx) {
+        if !peers_may_lie(story.cx) {
             story.cx.judges("logs_are_true");
             if !logs.has_run {
                 return violation(&NO_RUN, fields! {});
@@ -124,8 +124,7 @@ fn behind(
     // The server does not keep what is printed after the end.
     let ran = process.ended.is_none_or(|(ended, _)| ended > since);
     // Output may wait for a stream with a hold, and a gap leaves out a part of the text.
-    let is_judged =
-        story.server.hold.is_zero() && logs.gaps.is_empty() && !servers_may_lie(story.cx);
+    let is_judged = story.server.hold.is_zero() && logs.gaps.is_empty() && !peers_may_lie(story.cx);
     if logs.whole || may_have_stopped || !is_calm || !ran || !is_judged {
         return None;
     }

@@ -7,7 +7,7 @@ use crate::history::{Answer, ConnIndex, EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Violation, ViolationFields, ViolationKind};
 use crate::schedule::MilestoneValue;
-use crate::subjects::judging::{judged, servers_may_lie};
+use crate::subjects::judging::{judged, peers_may_lie};
 use crate::subjects::sse::notes::{SeenRefusal, SseFailure, SseNote};
 use crate::subjects::sse::operations::SseOperation;
 use crate::subjects::sse::story::{Question, Story};
@@ -44,7 +44,7 @@ pub(super) fn refusals_are_true(story: &Story<'_>) -> Vec<Violation> {
 /// Returns the streams that failed because of a refusal for which there is no reason: also because of a later
 /// attempt of their own follower, which makes one attempt at a time.
 fn refused_streams(story: &Story<'_>) -> impl Iterator<Item = Violation> {
-    let servers_may_lie = servers_may_lie(story.cx);
+    let peers_may_lie = peers_may_lie(story.cx);
     let failures = story.failures.iter();
     let failures = failures.map(|(at, _, of, why)| (*at, *of, why.downcast_ref::<SseFailure>()));
     // After a gap, the history has only notes of what the user receives.
@@ -54,7 +54,7 @@ fn refused_streams(story: &Story<'_>) -> impl Iterator<Item = Violation> {
             _ => None,
         })
     });
-    let all = failures.chain(noted).filter(move |_| !servers_may_lie);
+    let all = failures.chain(noted).filter(move |_| !peers_may_lie);
     all.filter_map(move |(at, of, why)| {
         let Failure::Refused(refused) = &why?.0 else { return None };
         // `conflict_is_true` judges another reader.
@@ -88,7 +88,7 @@ fn untrue(story: &Story<'_>, question: &Question<'_>) -> Option<Violation> {
     // client says so.
     if let Some(seen) = refusal
         && is_single(question)
-        && !servers_may_lie(story.cx)
+        && !peers_may_lie(story.cx)
     {
         judges();
         if seen.code.is_empty() {
@@ -97,7 +97,7 @@ fn untrue(story: &Story<'_>, question: &Question<'_>) -> Option<Violation> {
     }
     match &question.operation {
         // A puppet follows its script, whatever it is asked.
-        SseOperation::Wrong { .. } if servers_may_lie(story.cx) => None,
+        SseOperation::Wrong { .. } if peers_may_lie(story.cx) => None,
         SseOperation::Wrong { request, .. } => {
             let (status, code) = expected(story, question, *request, at)?;
             let expected = format!("{status} {code}");
@@ -161,8 +161,7 @@ fn untrue(story: &Story<'_>, question: &Question<'_>) -> Option<Violation> {
             if is_untrue {
                 return violation(&NEW_START, fields! { asked });
             }
-            let is_new =
-                !servers_may_lie(story.cx) && found_no_room(story, question.host, asked, at);
+            let is_new = !peers_may_lie(story.cx) && found_no_room(story, question.host, asked, at);
             is_new.then(|| violation(&DID_NOT_RUN, fields! {})).flatten()
         }
         SseOperation::Run { .. } | SseOperation::Follow { .. } => {
@@ -171,7 +170,7 @@ fn untrue(story: &Story<'_>, question: &Question<'_>) -> Option<Violation> {
             // The user sends nothing wrong, and `conflict_is_true` judges another reader. A later attempt of the
             // same follower is none: each follower makes one at a time.
             let is_conflict = refused.status == 409 && refused.code != "OPERATION_ID_IN_USE";
-            let is_reader = refused.code == "STREAM_ACTIVE" || servers_may_lie(story.cx);
+            let is_reader = refused.code == "STREAM_ACTIVE" || peers_may_lie(story.cx);
             let is_known = is_conflict && is_reader || refused.code.starts_with("CURSOR_");
             if is_known {
                 return None;
@@ -282,15 +281,15 @@ const FULL: &str = "refused: 503 SERVICE_UNAVAILABLE";
 /// Returns the questions for the age of a start to a host none of whose starts can have run: only a start that may have
 /// run has an age. A loss comes before the next attempt, and a host that died has lost its followers with their starts.
 fn asked_ages(story: &Story<'_>) -> impl Iterator<Item = Violation> {
-    let servers_may_lie = servers_may_lie(story.cx);
-    if !servers_may_lie {
+    let peers_may_lie = peers_may_lie(story.cx);
+    if !peers_may_lie {
         // The server would have asked at least then.
         for (on, attempts) in &story.attempts {
             let new = attempts.iter().filter(|at| found_no_room(story, on, Time::ZERO, **at));
             new.for_each(|_| story.cx.judges("refusals_are_true"));
         }
     }
-    let asked = judged(story.cx).filter(move |_| !servers_may_lie).filter_map(move |event| {
+    let asked = judged(story.cx).filter(move |_| !peers_may_lie).filter_map(move |event| {
         let EventKind::Milestone { name: "sse.server.refused", fields } = &event.what else {
             return None;
         };

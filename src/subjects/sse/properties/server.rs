@@ -8,7 +8,7 @@ use crate::process::{KILL, TERMINATE};
 use crate::property::Violation;
 use crate::property::violation::{fields, kinds};
 use crate::schedule::units::WrittenDuration;
-use crate::subjects::judging::{judged, servers_may_lie};
+use crate::subjects::judging::{judged, peers_may_lie};
 use crate::subjects::sse::notes::SseFailure;
 use crate::subjects::sse::operations::SseOperation;
 use crate::subjects::sse::story::{Process, Question, Story, Wrong};
@@ -69,7 +69,7 @@ kinds! {
 
 pub(super) fn server_keeps_the_protocol(story: &Story<'_>) -> Vec<Violation> {
     let name = "server_keeps_the_protocol";
-    if servers_may_lie(story.cx) {
+    if peers_may_lie(story.cx) {
         return Vec::new();
     }
     // A client checks each stream and each answer. It notes only what is wrong.
@@ -154,7 +154,7 @@ pub(super) fn conflict_is_true(story: &Story<'_>) -> Vec<Violation> {
 /// older number for another reason.
 fn refused_alone(story: &Story<'_>) -> Vec<Violation> {
     // A puppet may ask for any command, and an execd knows no owners.
-    if !story.cx.plan.is_honest() || is_execd(&story.cx.plan.defects) {
+    if !story.cx.is_honest() || is_execd(&story.cx.plan.defects) {
         return Vec::new();
     }
     for (on, attempts) in &story.attempts {
@@ -242,8 +242,8 @@ fn makes_progress(story: &Story<'_>, conn: ConnIndex, at: Time) -> bool {
     let is_read = !conn.name.contains('/') && reads_at_once(story, conn.client.as_str());
     let takes = story.cx.plan.latency.1 * 4 + Duration::from_millis(100);
     let is_calm = story.first_fault.is_none_or(|fault| fault > at);
-    // The client of a puppet reads as its script says.
-    let may_lie = !story.cx.plan.is_honest();
+    // A puppet reads as its script says, and a client does not read what a fault dropped.
+    let may_lie = !story.cx.is_honest();
     let beats = story.server.heartbeat + takes < story.server.takeover_after;
     is_read && is_calm && beats && !may_lie
 }

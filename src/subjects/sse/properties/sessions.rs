@@ -146,7 +146,7 @@ fn deleted(story: &Story<'_>, session: &str) -> Option<Time> {
 pub(super) fn sessions_are_bounded(story: &Story<'_>) -> Vec<Violation> {
     let name = "sessions_are_bounded";
     // A puppet may create sessions, and delete those of others.
-    if !story.cx.plan.is_honest() {
+    if !story.cx.is_honest() {
         return Vec::new();
     }
     let most = story.server.sessions as u64;

@@ -9,7 +9,7 @@ use crate::history::{Answer, Call, EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{About, Violation, ViolationFields};
 use crate::schedule::MilestoneValue;
-use crate::subjects::judging::{host, judged, servers_may_lie};
+use crate::subjects::judging::{host, judged, peers_may_lie};
 use crate::subjects::toolcall::answers::{Did, is_of_no_channel};
 use crate::subjects::toolcall::notes::OfChannel;
 
@@ -50,7 +50,7 @@ fn call_of(title: &str) -> Option<Call> {
 
 /// G6: a refused action did not happen, and an accepted one happened once.
 pub(super) fn actions_once(story: &Story<'_>) -> Vec<Violation> {
-    if servers_may_lie(story.cx) {
+    if peers_may_lie(story.cx) {
         return Vec::new();
     }
     let (mut happened, mut refused): (BTreeMap<Call, Time>, BTreeMap<Call, &Answer>) =
@@ -133,7 +133,7 @@ fn refused_permission(story: &Story<'_>, call: &CallStory<'_>) -> Option<Violati
     };
     let permitted = call.permitted.filter(|permitted| permitted >= decided && permitted <= at)?;
     let is_tight = story.host_limits.outcomes < super::story::defaults().outcomes;
-    if is_tight || !story.cx.plan.is_honest() || window(call.owner) != *host {
+    if is_tight || !story.cx.is_honest() || window(call.owner) != *host {
         return None;
     }
     story.cx.judges("actions_once");
@@ -170,7 +170,7 @@ fn is_renaming(story: &Story<'_>, call: Call) -> bool {
 /// The operations of one window take effect in the order in which the user asked for them, both as
 /// actions and as requests. A reloaded window is another window.
 pub(super) fn in_order(story: &Story<'_>) -> Vec<Violation> {
-    if servers_may_lie(story.cx) {
+    if peers_may_lie(story.cx) {
         return Vec::new();
     }
     // Changes that a user sees in one look have no order.
@@ -300,7 +300,7 @@ struct Refused<'a> {
 pub(super) fn rejections_are_handled(story: &Story<'_>) -> Vec<Violation> {
     // A host that remembers few outcomes refuses a repetition of an action that it has performed,
     // over a connection that the client no longer reads.
-    if servers_may_lie(story.cx) || story.host_limits.outcomes < super::story::defaults().outcomes {
+    if peers_may_lie(story.cx) || story.host_limits.outcomes < super::story::defaults().outcomes {
         return Vec::new();
     }
     let mut unheard: BTreeMap<(&str, u64), Refused<'_>> = BTreeMap::new();

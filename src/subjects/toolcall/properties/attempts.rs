@@ -10,7 +10,7 @@ use crate::history::{ConnIndex, Connection, EventKind, Time};
 use crate::property::path::NEVER;
 use crate::property::violation::{fields, kinds};
 use crate::property::{About, Violation, ViolationFields};
-use crate::subjects::judging::{host, judged, servers_may_lie};
+use crate::subjects::judging::{host, judged, peers_may_lie};
 use crate::subjects::toolcall::silent;
 
 kinds! {
@@ -29,7 +29,7 @@ const AT_ONCE: Duration = Duration::from_millis(100);
 /// The pauses between the attempts of a client: none after a connection that lasted for the longest
 /// pause, then the shortest, then twice as long each time. Half of each pause is random.
 pub(super) fn pauses_are_right(story: &Story<'_>) -> Vec<Violation> {
-    if servers_may_lie(story.cx) {
+    if peers_may_lie(story.cx) {
         return Vec::new();
     }
     let connected = connected(story);
@@ -136,7 +136,7 @@ impl Pauses {
 pub(super) fn silent_is_closed(story: &Story<'_>) -> Vec<Violation> {
     // A host does not accept more connections than its limit, and closes only what it accepts. A
     // puppet closes what its script says.
-    if story.host_limits.connections < defaults().connections || servers_may_lie(story.cx) {
+    if story.host_limits.connections < defaults().connections || peers_may_lie(story.cx) {
         return Vec::new();
     }
     let label = format!("/{}#", silent::LABEL);

@@ -8,7 +8,7 @@ use crate::history::{Call, EventKind, Time};
 use crate::property::path::NEVER;
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation};
-use crate::subjects::judging::{host, judged, servers_may_lie};
+use crate::subjects::judging::{host, judged, peers_may_lie};
 use crate::subjects::toolcall::contents::Contents;
 use crate::subjects::toolcall::notes::{Became, By, OfCall, OfChannel, ToolWork};
 use crate::subjects::toolcall::setup::{self, SESSION, TOOL, ToolSetup};
@@ -35,7 +35,7 @@ struct Counted {
 
 /// See the module.
 pub(super) fn limits_hold(story: &Story<'_>) -> Vec<Violation> {
-    if servers_may_lie(story.cx) {
+    if peers_may_lie(story.cx) {
         return Vec::new();
     }
     let mut waiting: BTreeMap<Call, &UserOperation<'_>> = BTreeMap::new();

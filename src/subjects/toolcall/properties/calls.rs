@@ -8,7 +8,7 @@ use super::story::{Story, window};
 use crate::history::{EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Phrase, Violation, ViolationFields};
-use crate::subjects::judging::{host, judged, servers_may_lie};
+use crate::subjects::judging::{host, judged, peers_may_lie};
 use crate::subjects::toolcall::notes::{Became, By, OfCall, Status, ToolWork};
 use crate::subjects::toolcall::setup;
 
@@ -236,7 +236,7 @@ fn others_begun(story: &Story<'_>, call: &CallStory<'_>, on: &str, from: Time, t
 /// first, so it could begin since the call may run, or since another of its calls ended.
 fn not_begun(story: &Story<'_>, call: &CallStory<'_>) -> Option<Violation> {
     let host = window(call.owner);
-    if servers_may_lie(story.cx) || is_replaced(story, call.owner) {
+    if peers_may_lie(story.cx) || is_replaced(story, call.owner) {
         return None;
     }
     // A report of its user ends a call without its tool.
@@ -362,7 +362,7 @@ fn goes_on_stopped(story: &Story<'_>, call: &CallStory<'_>) -> Option<Violation>
     let host = window(call.owner);
     let (stopped, _, last) = call.tools.iter().rev().find(|(_, on, _)| *on == host)?;
     if *last != ToolWork::Stopped
-        || servers_may_lie(story.cx)
+        || peers_may_lie(story.cx)
         || is_replaced(story, call.owner)
         || story.reports_result(call, story.until)
     {

@@ -82,7 +82,7 @@ type Counters<'n> = (&'n str, &'static [Counter]);
 /// See the module.
 pub(super) fn counts_are_true(story: &Story<'_>) -> Vec<Violation> {
     let cx = story.cx;
-    if !cx.plan.is_honest() {
+    if !cx.is_honest() {
         return Vec::new();
     }
     let initial = ledger::initial(cx.plan);

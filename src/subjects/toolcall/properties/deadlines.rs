@@ -12,7 +12,7 @@ use crate::property::path::NEVER;
 use crate::property::violation::{fields, kinds};
 use crate::property::{About, Phrase, Violation};
 use crate::schedule::MilestoneValue;
-use crate::subjects::judging::{host, judged, servers_may_lie};
+use crate::subjects::judging::{host, judged, peers_may_lie};
 use crate::subjects::toolcall::answers::ToolcallFailure;
 use crate::subjects::toolcall::setup::SESSION;
 use reknit_toolcall::client::Failure;
@@ -49,7 +49,7 @@ const GIVES_UP: Duration = Duration::from_millis(50);
 
 /// A request of a user has an outcome at its deadline, and fails for a reason that is true.
 pub(super) fn requests_end_in_time(story: &Story<'_>) -> Vec<Violation> {
-    if servers_may_lie(story.cx) {
+    if peers_may_lie(story.cx) {
         return Vec::new();
     }
     let mut outcomes: BTreeMap<Call, Time> = BTreeMap::new();
@@ -137,7 +137,7 @@ const SHORT: Duration = Duration::from_millis(100);
 /// none of these. A task that missed its turn is woken by a ping, which comes later.
 fn slow(story: &Story<'_>, outcomes: &BTreeMap<Call, Time>) -> Vec<Violation> {
     // Results go to the host and back, and each state contains them once more.
-    if story.transfer > SHORT || !story.cx.plan.is_honest() {
+    if story.transfer > SHORT || !story.cx.is_honest() {
         return Vec::new();
     }
     let moments = story.moment() * 2;
@@ -256,7 +256,7 @@ fn own_conns<'a>(story: &Story<'a>) -> impl Iterator<Item = (usize, &'a Connecti
 /// which it receives nothing, not even the answer to a ping. If an end waits for room to write, the
 /// room shows that its peer lives.
 pub(super) fn silence_is_noticed(story: &Story<'_>) -> Vec<Violation> {
-    if servers_may_lie(story.cx) {
+    if peers_may_lie(story.cx) {
         return Vec::new();
     }
     let connected = connected(story);

@@ -12,7 +12,7 @@ use crate::history::{EventKind, Time};
 use crate::property::path::NEVER;
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation};
-use crate::subjects::judging::{host, judged, servers_may_lie};
+use crate::subjects::judging::{host, judged, peers_may_lie};
 use crate::subjects::toolcall::notes::OfChannel;
 use crate::subjects::toolcall::setup::{self, CHANNEL, ChannelSetup, SESSION};
 use reknit_toolcall::limits::ClientLimits;
@@ -233,7 +233,7 @@ impl<'a> Existence<'a> {
 /// A channel that a window counts as removed was deleted, cannot be restored in time, or is too
 /// large.
 pub(super) fn live_is_not_missing(story: &Story<'_>) -> Vec<Violation> {
-    if servers_may_lie(story.cx) {
+    if peers_may_lie(story.cx) {
         return Vec::new();
     }
     let mut found = Vec::new();

@@ -10,7 +10,7 @@ use super::story::{Story, defaults, window};
 use crate::history::{Answer, Call, EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Phrase, Violation, ViolationFields};
-use crate::subjects::judging::{host, judged, servers_may_lie};
+use crate::subjects::judging::{host, judged, peers_may_lie};
 use crate::subjects::toolcall::answers::{Did, Reason, is_of_no_channel, reason};
 use crate::subjects::toolcall::notes::OfChannel;
 use crate::subjects::toolcall::setup::SESSION;
@@ -36,7 +36,7 @@ kinds! {
 
 /// See the module.
 pub(super) fn confirmed_is_done(story: &Story<'_>) -> Vec<Violation> {
-    if servers_may_lie(story.cx) {
+    if peers_may_lie(story.cx) {
         return Vec::new();
     }
     let titles = titles(story);

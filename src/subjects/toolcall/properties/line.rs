@@ -12,7 +12,7 @@ use crate::history::{Call, ConnIndex, EventKind, Time};
 use crate::property::path::{NEVER, crowded, full_intervals};
 use crate::property::violation::{fields, kinds};
 use crate::property::{About, CheckContext, Violation, ViolationFields};
-use crate::subjects::judging::{host, judged, servers_may_lie};
+use crate::subjects::judging::{host, judged, peers_may_lie};
 use crate::subjects::toolcall::answers::wants_a_token;
 use crate::subjects::toolcall::limits::host_limits;
 use crate::subjects::toolcall::notes::{Became, By, OfCall, OfChannel, Question};
@@ -28,6 +28,7 @@ kinds! {
 kinds! {
     pub(super) HEALTHY_IS_KEPT;
     LOST = "lost": "{subject:}it lost its connection, although no fault touched the connection {moment}";
+    INVALID = "invalid": "{subject:}the host sent it an invalid message, or an action before the answer to a handshake {moment}";
 }
 
 kinds! {
@@ -39,7 +40,7 @@ kinds! {
 /// A client is connected again after enough time without faults, and has the same permissions as
 /// before.
 pub(super) fn client_comes_back(story: &Story<'_>) -> Vec<Violation> {
-    if servers_may_lie(story.cx) {
+    if peers_may_lie(story.cx) {
         return Vec::new();
     }
     let mut away: BTreeMap<&str, Time> = BTreeMap::new();
@@ -112,7 +113,7 @@ pub(super) fn client_comes_back(story: &Story<'_>) -> Vec<Violation> {
 fn without_place(story: &Story<'_>) -> Vec<Violation> {
     let (limits, default) = (&story.host_limits, super::story::defaults());
     let is_small = limits.active_clients < default.active_clients || story.may_be_full();
-    if is_small || !story.cx.plan.is_honest() {
+    if is_small || !story.cx.is_honest() {
         return Vec::new();
     }
     let mut connected: BTreeMap<&str, Time> = BTreeMap::new();
@@ -358,9 +359,10 @@ fn has_moved_in(story: &Story<'_>, call: Call, answered: Time) -> bool {
 /// The reason for which a host closes a connection that is behind.
 const BEHIND: &str = "the client is too far behind";
 
-/// A connection is not given up if both ends could always receive data over it.
+/// A connection is not given up if both ends could always receive data over it. A host sends nothing that
+/// makes a client give up its connection.
 pub(super) fn healthy_is_kept(story: &Story<'_>) -> Vec<Violation> {
-    if servers_may_lie(story.cx) {
+    if peers_may_lie(story.cx) {
         return Vec::new();
     }
     let detection = story.cx.guarantees.detection * 2 + story.moment();
@@ -379,6 +381,11 @@ pub(super) fn healthy_is_kept(story: &Story<'_>) -> Vec<Violation> {
             EventKind::Milestone { name: "toolcall.client.closed", .. }
             | EventKind::Died { .. } => {
                 connected.remove(host(event));
+            }
+            EventKind::Milestone { name: "toolcall.client.malformed", .. } => {
+                story.cx.judges("healthy_is_kept");
+                let (subject, data) = (event.host.as_ref(), ViolationFields::default());
+                found.push(Violation::new("healthy_is_kept", subject, event.at, &INVALID, data));
             }
             EventKind::Milestone { name: "toolcall.client.opened", fields } => {
                 if let Some(conn) = ConnIndex::from_fields(fields) {
@@ -432,7 +439,7 @@ pub(super) fn healthy_is_kept(story: &Story<'_>) -> Vec<Violation> {
 /// G10: a question to a client ends with that client's connections, or at its deadline. A restore
 /// also ends at its deadline.
 pub(super) fn requests_settle(story: &Story<'_>) -> Vec<Violation> {
-    if servers_may_lie(story.cx) {
+    if peers_may_lie(story.cx) {
         return Vec::new();
     }
     let mut questions: BTreeMap<(&str, &str), (Time, &str)> = BTreeMap::new();

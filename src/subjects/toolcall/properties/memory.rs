@@ -9,7 +9,7 @@ use super::story::{Story, window};
 use crate::history::{EventKind, Time};
 use crate::property::Violation;
 use crate::property::violation::{fields, kinds};
-use crate::subjects::judging::{host, judged, servers_may_lie};
+use crate::subjects::judging::{host, judged, peers_may_lie};
 
 kinds! {
     pub(super) FORGOTTEN_IN_TIME;
@@ -20,7 +20,7 @@ kinds! {
 
 /// See the module.
 pub(super) fn forgotten_in_time(story: &Story<'_>) -> Vec<Violation> {
-    if servers_may_lie(story.cx) {
+    if peers_may_lie(story.cx) {
         return Vec::new();
     }
     let early = story.forgotten.iter().filter_map(|(client, at)| too_early(story, client, *at));

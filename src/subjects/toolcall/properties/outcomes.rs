@@ -38,7 +38,7 @@ const ENDS_TURNS: [&str; 3] = ["cancel-turn", "dispose-chat", "remake-chat"];
 
 /// See the module.
 pub(super) fn ends_are_true(story: &Story<'_>) -> Vec<Violation> {
-    if !story.cx.plan.is_honest() {
+    if !story.cx.is_honest() {
         return Vec::new();
     }
     let mut found = Vec::new();

@@ -10,7 +10,7 @@ use crate::history::{Answer, EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Violation, ViolationKind};
 use crate::schedule::MilestoneValue;
-use crate::subjects::judging::{host, judged, servers_may_lie};
+use crate::subjects::judging::{host, judged, peers_may_lie};
 use crate::subjects::toolcall::notes::OfChannel;
 use crate::subjects::toolcall::setup::{self, SESSION};
 
@@ -29,7 +29,7 @@ kinds! {
 /// A client takes part in a session only if its user wants it since the last time that the user
 /// unsubscribed from the session, or left it.
 pub(super) fn places_are_wanted(story: &Story<'_>) -> Vec<Violation> {
-    if servers_may_lie(story.cx) {
+    if peers_may_lie(story.cx) {
         return Vec::new();
     }
     let mut left: BTreeMap<&str, Time> = BTreeMap::new();
@@ -75,7 +75,7 @@ pub(super) fn places_are_wanted(story: &Story<'_>) -> Vec<Violation> {
 /// removed: a new chat of that name has no subscribers. It receives no action after an answer that
 /// includes it: all channels share one count, and a client that reconnects names the largest number.
 pub(super) fn news_are_wanted(story: &Story<'_>) -> Vec<Violation> {
-    if servers_may_lie(story.cx) {
+    if peers_may_lie(story.cx) {
         return Vec::new();
     }
     // The times from which a window gets no news of a channel, with the kind of the violation.

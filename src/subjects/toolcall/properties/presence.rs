@@ -11,7 +11,7 @@ use super::story::{Story, is_second, window};
 use crate::history::{Answer, Call, Event, EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Phrase, Violation, ViolationFields};
-use crate::subjects::judging::{host, judged, servers_may_lie};
+use crate::subjects::judging::{host, judged, peers_may_lie};
 use crate::subjects::toolcall::notes::{CallEnd, OfChannel, ToolWork};
 use crate::subjects::toolcall::setup::{SESSION, STRANGER};
 
@@ -181,7 +181,7 @@ pub(super) fn gone_is_failed(story: &Story<'_>) -> Vec<Violation> {
 /// consent needs no owner.
 fn not_held(story: &Story<'_>, call: &CallStory<'_>) -> Option<Violation> {
     let CallStory { id, owner, chat, turn, began, .. } = call;
-    if !story.cx.plan.is_honest() || story.reports_result(call, story.until) {
+    if !story.cx.is_honest() || story.reports_result(call, story.until) {
         return None;
     }
     let (host, moments) = (window(owner), story.moment() * 2);
@@ -382,7 +382,7 @@ fn left_without_cause<'a>(story: &Story<'a>, event: &Event) -> Option<&'a str> {
     let is_kept = only.at < before
         && only.is_live(at)
         && !only.is_second()
-        && story.cx.plan.is_honest()
+        && story.cx.is_honest()
         && story.is_newest(only.client, at)
         && story.is_calm(on, before, at)
         && story.was_retransmitted(only, before)
@@ -435,7 +435,7 @@ fn just_back(story: &Story<'_>, client: &str, at: Time) -> Option<Time> {
     let keeps = back < at
         && at.since(back) < story.host_limits.grace
         && !returns
-        && story.cx.plan.is_honest()
+        && story.cx.is_honest()
         && !story.drops_large_channels()
         && !story.asked.values().any(gives_up)
         && !judged(story.cx).any(is_late);
@@ -556,7 +556,7 @@ fn last_received(story: &Story<'_>, client: &str, at: Time) -> Option<Time> {
 /// G9: a channel that a client holds does not leave memory.
 pub(super) fn holds_are_exact(story: &Story<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
-    for event in judged(story.cx).filter(|_| !servers_may_lie(story.cx)) {
+    for event in judged(story.cx).filter(|_| !peers_may_lie(story.cx)) {
         let EventKind::Milestone { name: "toolcall.host.evicted", fields } = &event.what else {
             continue;
         };

@@ -9,7 +9,7 @@ use super::story::{Story, window};
 use crate::history::{ConnIndex, EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Violation, ViolationFields, ViolationKind};
-use crate::subjects::judging::{judged, servers_may_lie};
+use crate::subjects::judging::{judged, peers_may_lie};
 use crate::subjects::toolcall::notes::{Became, By, OfCall, Question};
 use reknit_toolcall::host::Unanswered;
 
@@ -29,7 +29,7 @@ const REFUSAL: &str = "this client does not answer requests";
 
 /// See the module.
 pub(super) fn questions_are_answered(story: &Story<'_>) -> Vec<Violation> {
-    if servers_may_lie(story.cx) || story.has_no_window() {
+    if peers_may_lie(story.cx) || story.has_no_window() {
         return Vec::new();
     }
     let mut questions: BTreeMap<(&str, &str), (Time, &Question)> = BTreeMap::new();
@@ -94,7 +94,7 @@ fn early_answer(
     let takes = Duration::from_millis(question.takes);
     let mut own = story.of_client(&question.client, at);
     let is_beside = own.any(|attached| attached.is_second() && attached.over >= asked);
-    let is_early = at < asked + takes && !is_beside && story.cx.plan.is_honest();
+    let is_early = at < asked + takes && !is_beside && story.cx.is_honest();
     is_early.then(|| (&EARLY, fields! { client: &question.client, asked, takes }))
 }
 

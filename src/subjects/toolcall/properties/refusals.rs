@@ -13,7 +13,7 @@ use super::story::{Story, window};
 use crate::history::{Answer, Call, Data, EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Phrase, Violation, ViolationFields};
-use crate::subjects::judging::{host, judged, servers_may_lie};
+use crate::subjects::judging::{host, judged, peers_may_lie};
 use crate::subjects::records;
 use crate::subjects::toolcall::answers::{Reason, coded, reason, wants_a_token};
 use crate::subjects::toolcall::claim::OF_A_KNOWN_CLIENT;
@@ -53,7 +53,7 @@ const NEEDS_NO_REPLY: &str = "the call does not wait for a confirmation";
 
 /// See the module.
 pub(super) fn refusals_are_true(story: &Story<'_>) -> Vec<Violation> {
-    if servers_may_lie(story.cx) {
+    if peers_may_lie(story.cx) {
         return Vec::new();
     }
     let outcomes = outcomes(story);

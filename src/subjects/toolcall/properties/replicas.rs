@@ -12,7 +12,7 @@ use crate::history::{ConnIndex, EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation, ViolationFields};
 use crate::schedule::MilestoneValue;
-use crate::subjects::judging::{host, judged, servers_may_lie};
+use crate::subjects::judging::{host, judged, peers_may_lie};
 use crate::subjects::toolcall::notes::OfChannel;
 use crate::subjects::toolcall::setup::SESSION;
 
@@ -36,7 +36,7 @@ const GONE: &str = "";
 
 /// If the states of both have been stable for a while, they are equal.
 pub(super) fn replicas_converge(story: &Story<'_>) -> Vec<Violation> {
-    if servers_may_lie(story.cx) {
+    if peers_may_lie(story.cx) {
         return Vec::new();
     }
     let mut at_rest =
@@ -241,7 +241,7 @@ fn from_the_future(story: &Story<'_>) -> Vec<Violation> {
 /// If the host still has all actions that a client missed, it replays them instead of sending
 /// snapshots.
 pub(super) fn replay_is_used(story: &Story<'_>) -> Vec<Violation> {
-    if servers_may_lie(story.cx) {
+    if peers_may_lie(story.cx) {
         return Vec::new();
     }
     let mut found = from_the_future(story);

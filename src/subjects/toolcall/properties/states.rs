@@ -14,7 +14,7 @@ use super::story::{Story, window};
 use crate::history::{EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Phrase, Violation};
-use crate::subjects::judging::{host, judged, servers_may_lie};
+use crate::subjects::judging::{host, judged, peers_may_lie};
 use crate::subjects::toolcall::archive::PROVIDER;
 use crate::subjects::toolcall::notes::OfChannel;
 use crate::subjects::toolcall::setup::{self, SESSION};
@@ -45,7 +45,7 @@ pub(super) fn wrong(field: &str, value: &str) -> Phrase {
 
 /// See the module.
 pub(super) fn states_are_true(story: &Story<'_>) -> Vec<Violation> {
-    if servers_may_lie(story.cx) || story.has_no_window() {
+    if peers_may_lie(story.cx) || story.has_no_window() {
         return Vec::new();
     }
     let mut model = Model::new(story);

@@ -8,7 +8,7 @@ use super::story::Story;
 use crate::history::{Ending, EventKind};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Violation, ViolationFields};
-use crate::subjects::judging::{host, judged, servers_may_lie};
+use crate::subjects::judging::{host, judged, peers_may_lie};
 use crate::subjects::toolcall::notes::OfChannel;
 
 kinds! {
@@ -25,7 +25,7 @@ kinds! {
 
 /// A turn whose end a user sees is in the host's storage.
 pub(super) fn ended_is_stored(story: &Story<'_>) -> Vec<Violation> {
-    if servers_may_lie(story.cx) {
+    if peers_may_lie(story.cx) {
         return Vec::new();
     }
     let mut stored: BTreeSet<&str> = BTreeSet::new();
@@ -67,7 +67,7 @@ pub(super) fn entries_are_true(story: &Story<'_>) -> Vec<Violation> {
         _ => None,
     });
     let mut found: Vec<Violation> = differs.take(5).collect();
-    if !servers_may_lie(story.cx) {
+    if !peers_may_lie(story.cx) {
         found.extend(untrue_lists(story));
     }
     found

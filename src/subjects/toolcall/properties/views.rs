@@ -7,7 +7,7 @@ use super::story::Story;
 use crate::history::{Answer, Call, EventKind, Time};
 use crate::property::Violation;
 use crate::property::violation::{fields, kinds};
-use crate::subjects::judging::{host, judged, servers_may_lie};
+use crate::subjects::judging::{host, judged, peers_may_lie};
 use crate::subjects::toolcall::answers::{Did, Reading};
 use crate::subjects::toolcall::notes::OfChannel;
 
@@ -20,7 +20,7 @@ kinds! {
 /// A window shows a turn only in its own chat. A title that a user reads is the newest one that the user
 /// gave and that the host has not answered, or otherwise the one that the host confirmed last.
 pub(super) fn views_are_current(story: &Story<'_>) -> Vec<Violation> {
-    if servers_may_lie(story.cx) {
+    if peers_may_lie(story.cx) {
         return Vec::new();
     }
     let answered: BTreeMap<Call, Time> = judged(story.cx)
@@ -39,7 +39,7 @@ pub(super) fn views_are_current(story: &Story<'_>) -> Vec<Violation> {
             EventKind::Observed { stream, saw } => match saw.downcast_ref() {
                 Some(OfChannel::Title(title)) => drop(confirmed.insert(host, (title, at))),
                 // A puppet names its turns as it likes.
-                Some(OfChannel::ShowsForeignTurn(turn)) if story.cx.plan.is_honest() => {
+                Some(OfChannel::ShowsForeignTurn(turn)) if story.cx.is_honest() => {
                     story.cx.judges("views_are_current");
                     let (turn, channel) = (turn.as_str(), &*stream.0);
                     let data = fields! { host, turn };

@@ -78,8 +78,8 @@ impl ProcessState {
         generation: u64,
         now: Instant,
     ) -> Result<After, Failure> {
-        // A process whose exit is known goes on to its end, as one whose exit arrived as an event. The
-        // server then failed to learn the exit code, which is -1.
+        // A process whose exit is known goes on to its end, like one whose exit arrived as an event. Such a
+        // failure means that the server could not learn the exit code. The code is then -1.
         let is_over = answer.exited && !defect!(FailureOverridesExit);
         let unwatched = answer.failure.take().filter(|_| !is_over);
         self.merge(answer, generation, now)?;

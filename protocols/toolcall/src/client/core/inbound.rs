@@ -81,13 +81,14 @@ impl ClientCore {
     }
 
     fn on_notification(&mut self, name: &str, params: Option<&RawValue>) -> Result<(), ()> {
+        // The host answers the handshake first. The answer brings what the client missed, and this comes
+        // after that.
+        let is_early = matches!(self.line, Line::Shaking { .. });
+        let is_about_channels = name == method::ACTION || name == method::SESSION_REMOVED;
+        if is_early && is_about_channels && !defect!(EarlyActionsAreApplied) {
+            return Err(());
+        }
         if name == method::ACTION {
-            // The host answers the handshake first. The answer brings what the client missed, and this
-            // action comes after that.
-            let is_early = matches!(self.line, Line::Shaking { .. });
-            if is_early && !defect!(EarlyActionsAreApplied) {
-                return Err(());
-            }
             let envelope: ActionEnvelope = read(params).map_err(drop)?;
             self.on_action(envelope);
             self.look_for_calls();
