@@ -262,7 +262,7 @@ mod tests {
     use super::*;
     use crate::schedule::words::{FieldType, Need};
     use crate::schedule::{
-        HoldEnd, Host, Learns, LinkPlace, Orphans, TrafficCount, Trigger, Unsynced,
+        HoldEnd, Host, Learns, LinkPlace, Orphans, Tampering, TrafficCount, Trigger, Unsynced,
     };
 
     fn rebuilt(fault: &Fault) -> Fault {
@@ -421,6 +421,20 @@ mod tests {
                 up: Duration::from_secs(2),
                 lasts: second,
             }),
+            Fault::Tamper(Tamper {
+                place: LinkPlace::Conn(Conn::number("client", 1)),
+                toward: "client".into(),
+                how: Tampering::Drop,
+                messages: Some(2),
+                lasts: None,
+            }),
+            Fault::Tamper(Tamper {
+                place: LinkPlace::Conn(Conn::number("client", 1)),
+                toward: "client".into(),
+                how: Tampering::Repeat,
+                messages: None,
+                lasts: second,
+            }),
             Fault::ClockJump(ClockJump { host: "server".into(), by_ms: -3000 }),
             Fault::PowerLoss(PowerLoss {
                 host: "server".into(),
@@ -436,6 +450,8 @@ mod tests {
                 "partition client and server toward server, 1 s",
                 "slow client and server: 1000 B/s, a window of 512 B, until the end of the run",
                 "the link of client and server flaps, 300 ms down and 2 s up, 1 s",
+                "drop 2 messages on client#1 toward client",
+                "repeat messages on client#1 toward client, 1 s",
                 "wall clock of server jumps back by 3 s",
                 "power loss of server, restarts after 1 s",
                 "crash server, restarts after 1 s, its processes survive",

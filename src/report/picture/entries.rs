@@ -7,7 +7,7 @@ use crate::property::Violation;
 use crate::report::line::{Tone, wrap};
 use crate::report::sentence;
 use crate::report::{phrases, rendering};
-use crate::schedule::{Action, Operation, Plan};
+use crate::schedule::{Action, Named, Operation, Plan};
 
 use super::lanes::{HostLanes, Lane, Placement, at_side};
 use super::messages::Journey;
@@ -150,6 +150,10 @@ impl EntryWriter<'_> {
                 (began != event.at).then(|| {
                     self.fault(event, format!("over: {}", rendering::brief(&text)), placement)
                 })
+            }
+            EventKind::Tampered { fault, how, label, .. } => {
+                let (.., placement) = self.faults.get(fault)?.clone();
+                Some(self.fault(event, format!("{} {label}", how.name()), placement))
             }
             EventKind::StreamEnded { stream, ending } => {
                 let text = phrases::ending(ending);

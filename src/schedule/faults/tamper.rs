@@ -72,8 +72,13 @@ impl Definition for Tamper {
 
     fn sentence(&self) -> String {
         let Self { place, toward, how, messages, lasts } = self;
+        // The number of messages is a bound, so the end of the run is none.
+        let length = match (messages, lasts) {
+            (Some(_), None) => String::new(),
+            _ => phrases::length(*lasts),
+        };
         let what = messages.map_or("messages".to_owned(), |n| phrases::count(n, "message"));
-        format!("{} {what} on {place} toward {toward}{}", how.name(), phrases::length(*lasts))
+        format!("{} {what} on {place} toward {toward}{length}", how.name())
     }
 
     fn draw(from: &FaultDraw<'_>) -> Option<Self> {
