@@ -5,9 +5,7 @@
 
 use crate::schedule::Tampering;
 use crate::subject::{Dissector, Label, Message};
-
-/// The header with the run of the server.
-const EPOCH: &str = "x-reknit-epoch: ";
+use reknit_sse::wire::header;
 
 /// The length of the line end that follows the bytes of a chunk.
 const LINE_END: u64 = 2;
@@ -29,9 +27,10 @@ pub(super) fn tamper(how: Tampering, message: &[u8]) -> Option<Vec<u8>> {
 /// Returns a head that names another run.
 fn misnamed(head: &[u8]) -> Option<Vec<u8>> {
     let head = std::str::from_utf8(head).ok()?;
-    let (before, after) = head.split_once(EPOCH)?;
+    let epoch = header::EPOCH;
+    let (before, after) = head.split_once(epoch)?;
     let (_, after) = after.split_once("\r\n")?;
-    Some(format!("{before}{EPOCH}{ANOTHER}\r\n{after}").into_bytes())
+    Some(format!("{before}{epoch}: {ANOTHER}\r\n{after}").into_bytes())
 }
 
 /// A dissector for HTTP answers: each head, each chunk and each body of a known length is a message. A body

@@ -303,17 +303,14 @@ impl WorldStream {
             local::with(|world| world.net.record_conn_end(self.conn, self.side, ConnEnd::Eof));
         }
     }
-}
 
-impl WorldStream {
     /// Reads what the socket has received.
     fn poll_receive(
         &mut self,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let this = self;
-        let mut end = this.end.lock();
+        let mut end = self.end.lock();
         if !end.saved.is_empty() {
             let n = end.saved.len().min(buf.remaining());
             buf.put_slice(&end.saved.split_to(n));
@@ -331,7 +328,7 @@ impl WorldStream {
         }
         let (filled, wanted) = (buf.filled().len(), buf.remaining());
         {
-            let _on_host = OnHost::new(this.host);
+            let _on_host = OnHost::new(self.host);
             let socket = end.socket.as_mut().expect("a stream has its socket until it is dropped");
             std::task::ready!(Pin::new(socket).poll_read(cx, buf))?;
         }
@@ -340,10 +337,10 @@ impl WorldStream {
         end.read += n;
         drop(end);
         if was_full {
-            local::with(|world| world.net.receive_buffer_read(this.conn, this.side));
+            local::with(|world| world.net.receive_buffer_read(self.conn, self.side));
         }
         if n == 0 && wanted > 0 {
-            this.note_end();
+            self.note_end();
         }
         Poll::Ready(Ok(()))
     }
